@@ -1,0 +1,307 @@
+//! The messages, by direction. Requests carry a request number in their frame; a reply carries it back.
+
+use std::fmt;
+
+use fakegpu_units::{CommId, GlobalRank, NodeIndex, Rank, SessionId};
+use serde::{Deserialize, Serialize};
+
+use crate::{Descriptor, Fault};
+
+/// NCCL's 128 opaque bytes. Rendezvous is by their value, whoever made them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UniqueId(Vec<u8>);
+
+impl UniqueId {
+    /// Bytes of an id in the C ABI.
+    pub const BYTES: usize = 128;
+
+    /// From the C struct's bytes, or from any text a script invents (at most 128 bytes are looked at).
+    pub fn new(bytes: &[u8]) -> Self {
+        let bytes = &bytes[..bytes.len().min(Self::BYTES)];
+        // Trailing zeros carry nothing, and a text id padded by a C struct is still the same id.
+        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        Self(bytes[..end].to_vec())
+    }
+
+    /// The bytes without trailing zeros.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// A short stable name for sentences; the bytes may hold a token, so they are never printed.
+    pub fn short(&self) -> String {
+        let hash = self.0.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{:08x}", hash >> 32)
+    }
+}
+
+impl fmt::Debug for UniqueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UniqueId({})", self.short())
+    }
+}
+
+/// Where a launcher says this process stands in the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// Its rank in the job.
+    pub global_rank: GlobalRank,
+    /// How many ranks the job has.
+    pub world_size: u32,
+    /// Its rank on its node, where the launcher says.
+    pub local_rank: Option<u32>,
+}
+
+/// The first message of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The process.
+    pub pid: u32,
+    /// What machine and namespaces it stands in; equal strings can share memory.
+    pub host: String,
+    /// The virtual node it was told it stands on, if any.
+    pub node: Option<String>,
+    /// The program's name, for reports.
+    pub program: String,
+    /// The communication mode; ranks of one communicator must share it.
+    pub dist_mode: String,
+    /// Whether it refuses shared memory (`FAKEGPU_STAGING_FORCE_SOCKET`).
+    pub force_socket: bool,
+    /// The token, where the coordinator asks for one.
+    pub token: Option<String>,
+    /// Where a launcher put it.
+    pub placement: Option<Placement>,
+    /// The environment's join time-out.
+    pub join_timeout_ms: Option<u64>,
+    /// The environment's collective time-out.
+    pub collective_timeout_ms: Option<u64>,
+    /// The environment's chunk size for staging.
+    pub chunk_bytes: Option<u32>,
+}
+
+/// One rank asks to join a communicator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinComm {
+    /// The rendezvous.
+    pub unique_id: UniqueId,
+    /// Ranks in the communicator.
+    pub size: u32,
+    /// The rank claimed.
+    pub rank: Rank,
+    /// The process's device for this rank.
+    pub device: u32,
+    /// Where rank 0 hands out the shared segment: the name of a private listening socket.
+    pub listener: Option<String>,
+}
+
+/// How a rank leaves a communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Leave {
+    /// In order.
+    Destroy,
+    /// At once, failing whoever still needs this rank.
+    Abort,
+}
+
+/// What became of a rank's attempt to map the communicator's shared segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StagingOutcome {
+    /// Mapped.
+    Mapped,
+    /// Not possible here, and why.
+    Refused(String),
+}
+
+/// From a rank's process to the coordinator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToCoordinator {
+    /// Who this is. First, once.
+    Hello(Box<Hello>),
+    /// Are you there?
+    Ping,
+    /// Join a communicator; answered when all have joined.
+    Join(Box<JoinComm>),
+    /// How mapping the offered segment went; answered when all have said.
+    Staging {
+        /// The communicator.
+        comm: CommId,
+        /// The rank that tells.
+        rank: Rank,
+        /// How it went.
+        outcome: StagingOutcome,
+    },
+    /// Operations to match, all or nothing; answered by [`ToRank::Go`] or [`ToRank::Failed`].
+    Submit {
+        /// In call order.
+        ops: Vec<(CommId, Rank, Descriptor)>,
+    },
+    /// All ranks meet; answered when all have come.
+    Barrier {
+        /// The communicator.
+        comm: CommId,
+        /// The rank that arrives.
+        rank: Rank,
+    },
+    /// Leave a communicator.
+    Leave {
+        /// The communicator.
+        comm: CommId,
+        /// The rank that leaves.
+        rank: Rank,
+        /// In order, or not.
+        how: Leave,
+    },
+    /// This connection carries tensor bytes of one rank of one communicator from here on.
+    Data(DataHello),
+    /// Numbers about the coordinator.
+    Stats,
+    /// Write the report and end.
+    Shutdown,
+    /// The process ends in order.
+    Goodbye,
+}
+
+/// What makes a second connection a rank's data connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataHello {
+    /// The session that owns the rank.
+    pub session: SessionId,
+    /// What [`ToRank::Welcome`] said; proves the session.
+    pub secret: u64,
+    /// The communicator.
+    pub comm: CommId,
+    /// The rank.
+    pub rank: Rank,
+}
+
+/// One member of a communicator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its rank in the whole job.
+    pub global: GlobalRank,
+    /// The virtual node it is booked on.
+    pub node: NodeIndex,
+    /// Its device there.
+    pub device: u32,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// How tensor bytes will move in a communicator, before anyone has tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Offer {
+    /// All on one host: rank 0 hands out a segment at this private socket.
+    Shared {
+        /// The socket's abstract name.
+        listener: String,
+    },
+    /// Bytes go through the coordinator.
+    Streamed {
+        /// Why not by shared memory.
+        why: String,
+    },
+}
+
+/// How tensor bytes move in a communicator, decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StagingKind {
+    /// Through one shared segment.
+    Shared,
+    /// Through data connections to the coordinator.
+    Streamed,
+}
+
+/// Which operations of a submission may run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Release {
+    /// All that have not run; nothing more will be said about the submission.
+    Rest,
+    /// These, by their place in the submission; more will be said.
+    Some(Vec<u32>),
+}
+
+/// Numbers about a coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatsReply {
+    /// Sessions connected now.
+    pub sessions: u64,
+    /// Communicators alive now.
+    pub communicators: u64,
+    /// Operations completed so far.
+    pub operations: u64,
+    /// Operations waiting for ranks now.
+    pub pending: u64,
+    /// Failures so far.
+    pub failures: u64,
+}
+
+/// From the coordinator to a rank's process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToRank {
+    /// The session stands.
+    Welcome {
+        /// Its number.
+        session: SessionId,
+        /// Proves the session to data connections.
+        secret: u64,
+    },
+    /// Answer to a ping.
+    Pong,
+    /// All ranks have joined.
+    Joined {
+        /// The communicator.
+        comm: CommId,
+        /// Its members by rank.
+        members: Vec<Member>,
+        /// How bytes may move.
+        offer: Offer,
+        /// Bytes of one rank's slot of a round.
+        slot_bytes: u32,
+    },
+    /// How bytes do move; the communicator is ready.
+    Staged {
+        /// The communicator.
+        comm: CommId,
+        /// The road.
+        kind: StagingKind,
+    },
+    /// Operations of the submission may run: those of one communicator in order, those of several side by side.
+    Go(Release),
+    /// A barrier is complete, or a rank has left.
+    Done,
+    /// The data connection is accepted.
+    Attached,
+    /// The request failed.
+    Failed(Fault),
+    /// A communicator failed, whatever its ranks are doing.
+    CommFailed {
+        /// The communicator.
+        comm: CommId,
+        /// Why.
+        fault: Fault,
+    },
+    /// A line for a person, about who waits for whom.
+    Notice(String),
+    /// Answer to stats.
+    Stats(StatsReply),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_does_not_change_an_id() {
+        let mut padded = [0_u8; 128];
+        padded[..3].copy_from_slice(b"job");
+        assert_eq!(UniqueId::new(&padded), UniqueId::new(b"job"));
+    }
+
+    #[test]
+    fn an_id_never_prints_its_bytes() {
+        assert!(!format!("{:?}", UniqueId::new(b"secret-token")).contains("secret"));
+    }
+}
