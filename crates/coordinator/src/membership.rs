@@ -1,0 +1,207 @@
+//! Leaving, dying and failing: what happens to a communicator when a rank is no longer there.
+
+use fakegpu_proto::event::{Ending, FailureKind};
+use fakegpu_proto::{DataHello, EventKind, Fault, Leave, ToRank};
+use fakegpu_units::{CommId, GlobalRank, HostTime, Rank, Ranks};
+
+use crate::comm::{Comm, Staging, Standing};
+use crate::deadline::Due;
+use crate::session::{Departed, Session, process_name};
+use crate::{Coordinator, Errand, PeerId, sentence};
+
+impl Coordinator {
+    pub(crate) fn leave(&mut self, now: HostTime, peer: PeerId, request: u64, id: CommId, rank: Rank, how: Leave) {
+        if let Err(fault) = self.owned(peer, id, rank) {
+            return self.reply(peer, request, ToRank::Failed(fault));
+        }
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        if comm.members[rank.index()].standing != Standing::Member {
+            let fault = Fault::usage(format!("rank {rank} has left communicator {id} already"));
+            return self.reply(peer, request, ToRank::Failed(fault));
+        }
+        comm.members[rank.index()].standing = Standing::Left;
+        let name = comm.member_name(rank);
+        let aborted = how == Leave::Abort;
+        self.event(now, EventKind::CommLeft { comm: id, rank, aborted });
+        if aborted && self.comms[&id].fault.is_none() && !self.comms[&id].is_deserted() {
+            let fault = Fault::remote(format!("{name} aborted communicator {id}"));
+            self.fail_comm(now, id, FailureKind::Aborted, fault, &[rank]);
+        } else {
+            self.fail_if_missed(now, id, &[rank], &format!("{name} left communicator {id}"), FailureKind::RankLeft);
+        }
+        self.reply(peer, request, ToRank::Done);
+        self.bury(id);
+    }
+
+    /// A process is gone: its communicators fail at once if it died, or where others still need it.
+    pub(crate) fn session_ended(&mut self, now: HostTime, session: &Session) {
+        let ending = self.peers.departed(session.id).map_or(Ending::Died, |departed| departed.ending);
+        let departed = Departed { session: session.id, ending, pid: session.hello.pid, program: session.hello.program.clone() };
+        self.drop_batches_of(session.id);
+        self.meetings_without(now, session.id, &departed);
+        let comms: Vec<CommId> = self.comms.keys().copied().collect();
+        for id in comms {
+            self.comm_without(now, id, &departed);
+        }
+        let ranks = self.world.ranks_of(session.id);
+        self.world.forget(session.id);
+        self.event(now, EventKind::SessionClosed { session: session.id, ending, ranks });
+    }
+
+    fn comm_without(&mut self, now: HostTime, id: CommId, departed: &Departed) {
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        let gone: Vec<Rank> = comm
+            .ranks_of(departed.session)
+            .into_iter()
+            .filter(|rank| comm.members[rank.index()].standing == Standing::Member)
+            .collect();
+        if gone.is_empty() {
+            return;
+        }
+        let died = departed.ending != Ending::Goodbye;
+        for rank in &gone {
+            comm.members[rank.index()].standing = if died { Standing::Dead } else { Standing::Left };
+        }
+        let process = process_name(departed.pid, &departed.program);
+        if died && !comm.is_deserted() && comm.fault.is_none() {
+            let fault = Fault::remote(sentence::death(comm, &gone, &process));
+            self.fail_comm(now, id, FailureKind::RankDied, fault, &gone);
+        } else {
+            let what = format!("{} ({process}) exited", Ranks(&gone));
+            self.fail_if_missed(now, id, &gone, &what, FailureKind::RankLeft);
+        }
+        self.bury(id);
+    }
+
+    /// Fails a communicator only if one of its waiting operations needs a rank that has left.
+    fn fail_if_missed(&mut self, now: HostTime, id: CommId, gone: &[Rank], what: &str, failure: FailureKind) {
+        let Some(comm) = self.comms.get(&id) else { return };
+        if comm.fault.is_some() {
+            return;
+        }
+        let missed = comm.slots.iter().find(|slot| gone.iter().any(|rank| slot.entries[rank.index()].is_none()));
+        let waited = missed.and_then(|slot| slot.present().next()).map(|(_, entry)| entry.descriptor);
+        let at_barrier = !comm.barrier.is_empty();
+        let text = match waited {
+            Some(descriptor) => format!("{what} while others wait for it in {descriptor}"),
+            None if at_barrier => format!("{what} while others wait for it at a barrier"),
+            None if matches!(comm.staging, Staging::Mapping { .. }) => format!("{what} while the communicator was being made"),
+            None => return,
+        };
+        self.fail_comm(now, id, failure, Fault::remote(text), gone);
+    }
+
+    /// A communicator has failed: everything that waits in it, or is tied to it, is told; the rest learn when
+    /// they call, or in the middle of moving bytes.
+    pub(crate) fn fail_comm(&mut self, now: HostTime, id: CommId, failure: FailureKind, fault: Fault, culprits: &[Rank]) {
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        if comm.fault.is_some() {
+            return;
+        }
+        comm.fault = Some(fault.clone());
+        let globals: Vec<GlobalRank> = culprits.iter().filter_map(|rank| Some(comm.members.get(rank.index())?.global)).collect();
+        self.failures += 1;
+        self.event(
+            now,
+            EventKind::Failure { comm: Some(id), failure, code: fault.code, detail: fault.detail.clone(), culprits: globals },
+        );
+        let tied = self.fail_batches(id, &fault);
+        self.poison(id, &fault);
+        for other in tied {
+            if let Some(comm) = self.comms.get_mut(&other)
+                && comm.fault.is_none()
+            {
+                let detail = format!("a group that also used communicator {id} failed: {}", fault.detail);
+                let fault = Fault::new(fault.code, detail);
+                comm.fault = Some(fault.clone());
+                self.poison(other, &fault);
+            }
+        }
+    }
+
+    /// Ends everything that waits in a failed communicator and tells its processes.
+    fn poison(&mut self, id: CommId, fault: &Fault) {
+        self.fail_staging(id, fault);
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        comm.slots.clear();
+        let barrier = std::mem::take(&mut comm.barrier);
+        let (due, notice, conflict) = (comm.due_at.take(), comm.notice_at.take(), comm.conflict_at.take());
+        let sessions = comm.live_sessions();
+        self.deadlines.clear(due, Due::Operation(id));
+        self.deadlines.clear(notice, Due::Notice(id));
+        self.deadlines.clear(conflict, Due::Conflict(id));
+        self.deadlines.clear(barrier.due_at, Due::Barrier(id));
+        for arrival in barrier.arrived.into_iter().flatten() {
+            self.answer(arrival.peer, arrival.request, ToRank::Failed(fault.clone()));
+        }
+        for session in sessions {
+            if let Some(peer) = self.peers.peer_of(session) {
+                self.reply(peer, 0, ToRank::CommFailed { comm: id, fault: fault.clone() });
+            }
+        }
+        self.errand(Errand::Detach { comm: id });
+    }
+
+    /// Forgets a communicator that nobody holds any more.
+    fn bury(&mut self, id: CommId) {
+        let Some(comm) = self.comms.get(&id) else { return };
+        if !comm.is_deserted() {
+            return;
+        }
+        let (due, notice, conflict, barrier) = (comm.due_at, comm.notice_at, comm.conflict_at, comm.barrier.due_at);
+        self.deadlines.clear(due, Due::Operation(id));
+        self.deadlines.clear(notice, Due::Notice(id));
+        self.deadlines.clear(conflict, Due::Conflict(id));
+        self.deadlines.clear(barrier, Due::Barrier(id));
+        self.comms.remove(&id);
+        self.errand(Errand::Detach { comm: id });
+    }
+
+    /// A connection offers itself as a rank's data connection.
+    pub(crate) fn attach(&mut self, peer: PeerId, request: u64, hello: &DataHello) {
+        let size = self.check_attach(hello);
+        match size {
+            Ok((size, slot_bytes)) => {
+                if let Some(comm) = self.comms.get_mut(&hello.comm) {
+                    comm.members[hello.rank.index()].attached = true;
+                }
+                self.reply(peer, request, ToRank::Attached);
+                self.errand(Errand::Attach { peer, comm: hello.comm, rank: hello.rank, size, slot_bytes });
+            }
+            Err(fault) => {
+                self.reply(peer, request, ToRank::Failed(fault));
+                self.errand(Errand::Close(peer));
+            }
+        }
+    }
+
+    fn check_attach(&self, hello: &DataHello) -> Result<(u32, u32), Fault> {
+        if self.peers.nonce_of(hello.session) != Some(hello.secret) {
+            return Err(Fault::usage("the data connection does not belong to a session"));
+        }
+        let comm = self.comms.get(&hello.comm).ok_or_else(|| Fault::usage("the data connection's communicator does not exist"))?;
+        let member = comm.members.get(hello.rank.index());
+        match member {
+            Some(member) if member.session == hello.session && !member.attached => {
+                Ok((u32::try_from(comm.size()).unwrap_or(u32::MAX), comm.slot_bytes))
+            }
+            _ => Err(Fault::usage(format!("rank {} of communicator {} is not this session's to attach", hello.rank, hello.comm))),
+        }
+    }
+
+    pub(crate) fn stream_failed(&mut self, now: HostTime, id: CommId, why: &str) {
+        let fault = Fault::system(format!("the bytes of communicator {id} could not be moved: {why}"));
+        self.fail_comm(now, id, FailureKind::Staging, fault, &[]);
+    }
+}
+
+impl Comm {
+    /// How sentences name a member: its rank, and its process.
+    pub(crate) fn member_name(&self, rank: Rank) -> String {
+        match self.members.get(rank.index()) {
+            Some(member) if member.global.0 == rank.0 => format!("rank {rank} (pid {})", member.pid),
+            Some(member) => format!("rank {rank} (global rank {}, pid {})", member.global, member.pid),
+            None => format!("rank {rank}"),
+        }
+    }
+}

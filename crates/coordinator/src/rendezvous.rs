@@ -1,0 +1,433 @@
+//! Ranks that wait for the rest of their communicator, and the making of it once all have come.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fakegpu_proto::event::FailureKind;
+use fakegpu_proto::{EventKind, Fault, JoinComm, Member, Offer, StagingKind, StagingOutcome, ToRank, UniqueId};
+use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, Rank, Ranks, SessionId, VirtualTime};
+
+use crate::barrier::Barrier;
+use crate::comm::{Comm, MemberState, Staging, Standing};
+use crate::deadline::Due;
+use crate::session::{Departed, process_name};
+use crate::world::Joiner;
+use crate::{Coordinator, PeerId};
+
+/// What ranks meet at: the bytes of the unique id.
+pub(crate) type RendezvousKey = UniqueId;
+
+/// Communicators in the making, at most; a peer could otherwise make up ids without end.
+const MEETINGS_MAX: usize = 16_384;
+
+/// The largest communicator.
+const COMM_SIZE_MAX: u32 = 65_536;
+
+/// One rank that has come.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    peer: PeerId,
+    request: u64,
+    session: SessionId,
+    join: JoinComm,
+    at: HostTime,
+}
+
+/// Ranks that have come for one id.
+#[derive(Debug)]
+pub(crate) struct Meeting {
+    size: u32,
+    by_rank: BTreeMap<Rank, Waiter>,
+    first_at: HostTime,
+    due_at: HostTime,
+    notice_at: HostTime,
+}
+
+/// All communicators in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Rendezvous {
+    by_id: BTreeMap<RendezvousKey, Meeting>,
+}
+
+impl Coordinator {
+    pub(crate) fn join(&mut self, now: HostTime, peer: PeerId, request: u64, join: JoinComm) {
+        let Some((session, timeout)) = self.peers.session(peer).map(|session| (session.id, session.hello.join_timeout_ms)) else {
+            return;
+        };
+        if join.size == 0 || join.size > COMM_SIZE_MAX || join.rank.0 >= join.size {
+            let fault = Fault::argument(format!(
+                "rank {} of {} is no rank: a communicator has 1 to {COMM_SIZE_MAX} ranks, numbered from 0",
+                join.rank, join.size
+            ));
+            return self.reply(peer, request, ToRank::Failed(fault));
+        }
+        if self.rendezvous.by_id.len() >= MEETINGS_MAX {
+            let fault = Fault::system(format!("{MEETINGS_MAX} communicators are being made already"));
+            return self.reply(peer, request, ToRank::Failed(fault));
+        }
+        let key = join.unique_id.clone();
+        let timeout = timeout.map_or(self.options.join_timeout, HostSpan::from_millis);
+        let (due_at, notice_at) = (now + timeout, now + self.options.notice_after);
+        if !self.rendezvous.by_id.contains_key(&key) {
+            let meeting = Meeting { size: join.size, by_rank: BTreeMap::new(), first_at: now, due_at, notice_at };
+            self.rendezvous.by_id.insert(key.clone(), meeting);
+            self.deadlines.set(due_at, Due::Join(key.clone()));
+            self.deadlines.set(notice_at, Due::JoinNotice(key.clone()));
+        }
+        self.peers.begin_wait(peer);
+        let waiter = Waiter { peer, request, session, join, at: now };
+        if let Err((fault, waiter)) = self.admit(&key, waiter) {
+            self.answer(waiter.peer, waiter.request, ToRank::Failed(fault.clone()));
+            return self.fail_meeting(now, &key, FailureKind::JoinRefused, fault);
+        }
+        let meeting = &self.rendezvous.by_id[&key];
+        if meeting.by_rank.len() == meeting.size as usize {
+            self.make_comm(now, &key);
+        } else if let Some(fault) = self.never_complete(&key) {
+            self.fail_meeting(now, &key, FailureKind::RankDied, fault);
+        }
+    }
+
+    /// Seats a rank, or gives back why it cannot be.
+    fn admit(&mut self, key: &RendezvousKey, waiter: Waiter) -> Result<(), (Fault, Box<Waiter>)> {
+        let Some(meeting) = self.rendezvous.by_id.get_mut(key) else { return Ok(()) };
+        let rank = waiter.join.rank;
+        let name = |waiter: &Waiter, peers: &crate::session::Peers| {
+            peers.session(waiter.peer).map_or_else(String::new, |session| process_name(session.hello.pid, &session.hello.program))
+        };
+        if meeting.size != waiter.join.size {
+            let other = meeting.by_rank.values().next();
+            let fault = Fault::argument(format!(
+                "ranks disagree on the size of a communicator (id {}): rank {rank} ({}) says {}, rank {} ({}) says {}",
+                key.short(),
+                name(&waiter, &self.peers),
+                waiter.join.size,
+                other.map_or(Rank(0), |other| other.join.rank),
+                other.map_or_else(String::new, |other| name(other, &self.peers)),
+                meeting.size,
+            ));
+            return Err((fault, Box::new(waiter)));
+        }
+        if let Some(holder) = meeting.by_rank.get(&rank) {
+            let fault = Fault::usage(format!(
+                "rank {rank} of a communicator of {} (id {}) is claimed twice: by {} and by {}. Give every process its own rank",
+                meeting.size,
+                key.short(),
+                name(holder, &self.peers),
+                name(&waiter, &self.peers),
+            ));
+            return Err((fault, Box::new(waiter)));
+        }
+        let mode = |waiter: &Waiter| self.peers.session(waiter.peer).map(|session| session.hello.dist_mode.clone());
+        if let Some(other) = meeting.by_rank.values().find(|other| mode(other) != mode(&waiter)) {
+            let fault = Fault::usage(format!(
+                "FAKEGPU_DIST_MODE differs: rank {rank} has `{}`, rank {} has `{}`",
+                mode(&waiter).unwrap_or_default(),
+                other.join.rank,
+                mode(other).unwrap_or_default(),
+            ));
+            return Err((fault, Box::new(waiter)));
+        }
+        meeting.by_rank.insert(rank, waiter);
+        Ok(())
+    }
+
+    fn fail_meeting(&mut self, now: HostTime, key: &RendezvousKey, failure: FailureKind, fault: Fault) {
+        let Some(meeting) = self.rendezvous.by_id.remove(key) else { return };
+        self.close_meeting(key, &meeting);
+        self.failures += 1;
+        for waiter in meeting.by_rank.values() {
+            self.answer(waiter.peer, waiter.request, ToRank::Failed(fault.clone()));
+        }
+        self.event(now, EventKind::Failure { comm: None, failure, code: fault.code, detail: fault.detail, culprits: Vec::new() });
+    }
+
+    fn close_meeting(&mut self, key: &RendezvousKey, meeting: &Meeting) {
+        self.deadlines.clear(Some(meeting.due_at), Due::Join(key.clone()));
+        self.deadlines.clear(Some(meeting.notice_at), Due::JoinNotice(key.clone()));
+    }
+
+    fn make_comm(&mut self, now: HostTime, key: &RendezvousKey) {
+        let Some(meeting) = self.rendezvous.by_id.remove(key) else { return };
+        self.close_meeting(key, &meeting);
+        let waiters: Vec<&Waiter> = meeting.by_rank.values().collect();
+        let members = match self.seat(now, &waiters) {
+            Ok(members) => members,
+            Err(why) => {
+                let fault = Fault::usage(why);
+                self.rendezvous.by_id.insert(key.clone(), meeting);
+                return self.fail_meeting(now, key, FailureKind::JoinRefused, fault);
+            }
+        };
+        self.comms_made += 1;
+        let id = CommId(self.comms_made);
+        let (offer, chunk) = self.offer(&waiters);
+        let slot_bytes = slot_bytes(meeting.size, chunk, self.options.staging_bytes_max);
+        let refused = match &offer {
+            Offer::Shared { .. } => None,
+            Offer::Streamed { why } => Some(why.clone()),
+        };
+        let timeout = waiters
+            .iter()
+            .filter_map(|waiter| self.peers.session(waiter.peer)?.hello.collective_timeout_ms)
+            .min()
+            .map(HostSpan::from_millis);
+        let comm = Comm {
+            id,
+            nodes: members.iter().map(|member| member.node).collect(),
+            members: waiters.iter().zip(&members).map(|(waiter, member)| member_state(waiter, member)).collect(),
+            staging: Staging::Mapping {
+                told: vec![None; waiters.len()],
+                count: 0,
+                refused,
+                waits: waiters.iter().map(|waiter| now.since(waiter.at)).collect(),
+            },
+            fault: None,
+            slot_bytes,
+            timeout,
+            barrier: Barrier::default(),
+            slots: VecDeque::new(),
+            base: 0,
+            history: VecDeque::new(),
+            busy_until: VirtualTime::ZERO,
+            busy_from: VirtualTime::ZERO,
+            due_at: None,
+            notice_at: None,
+            conflict_at: None,
+            asymmetry_told: false,
+        };
+        self.comms.insert(id, comm);
+        for waiter in &waiters {
+            let joined = ToRank::Joined { comm: id, members: members.clone(), offer: offer.clone(), slot_bytes };
+            self.answer(waiter.peer, waiter.request, joined);
+        }
+    }
+
+    fn seat(&mut self, now: HostTime, waiters: &[&Waiter]) -> Result<Vec<Member>, String> {
+        let joiners: Vec<Joiner<'_>> = waiters
+            .iter()
+            .filter_map(|waiter| {
+                let hello = &self.peers.session(waiter.peer)?.hello;
+                Some(Joiner { session: waiter.session, hello, device: waiter.join.device, rank: waiter.join.rank })
+            })
+            .collect();
+        let (mut grew, mut placed) = (false, Vec::new());
+        let members = self.world.place(&joiners, &mut grew, &mut placed)?;
+        if grew {
+            let cluster = self.world.cluster().clone();
+            self.event(now, EventKind::ClusterChanged { cluster });
+        }
+        for rank in placed {
+            if let Some(at) = self.world.placed(rank) {
+                let (session, node, device) = (at.session, at.node, at.device);
+                self.event(now, EventKind::RankPlaced { rank, session, node, device });
+            }
+        }
+        Ok(members)
+    }
+
+    /// How bytes may move: by shared memory where all stand on one host and nobody refuses.
+    fn offer(&self, waiters: &[&Waiter]) -> (Offer, Option<u32>) {
+        let hellos: Vec<_> = waiters.iter().filter_map(|waiter| Some(&self.peers.session(waiter.peer)?.hello)).collect();
+        let chunk = hellos.iter().filter_map(|hello| hello.chunk_bytes).min();
+        let offer = if hellos.iter().any(|hello| hello.force_socket) {
+            Offer::Streamed { why: "FAKEGPU_STAGING_FORCE_SOCKET is set".to_owned() }
+        } else if hellos.windows(2).any(|pair| pair[0].host != pair[1].host) {
+            Offer::Streamed { why: "the ranks stand on different hosts".to_owned() }
+        } else {
+            match waiters.first().and_then(|leader| leader.join.listener.clone()) {
+                Some(listener) => Offer::Shared { listener },
+                None => Offer::Streamed { why: "rank 0 could not open a private socket".to_owned() },
+            }
+        };
+        (offer, chunk)
+    }
+
+    pub(crate) fn staging(&mut self, now: HostTime, peer: PeerId, request: u64, id: CommId, rank: Rank, outcome: StagingOutcome) {
+        let checked = self.owned(peer, id, rank).and_then(|comm| match (&comm.fault, &comm.staging) {
+            (Some(fault), _) => Err(fault.clone()),
+            (None, Staging::Mapping { told, .. }) if told[rank.index()].is_none() => Ok(()),
+            (None, _) => Err(Fault::usage(format!("rank {rank} of communicator {id} has told of its staging already"))),
+        });
+        if let Err(fault) = checked {
+            return self.reply(peer, request, ToRank::Failed(fault));
+        }
+        self.peers.begin_wait(peer);
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        let Staging::Mapping { told, count, refused, .. } = &mut comm.staging else { return };
+        told[rank.index()] = Some((peer, request));
+        *count += 1;
+        if let StagingOutcome::Refused(why) = outcome
+            && refused.is_none()
+        {
+            *refused = Some(format!("rank {rank}: {why}"));
+        }
+        if *count == comm.members.len() {
+            self.staging_decided(now, id);
+        }
+    }
+
+    fn staging_decided(&mut self, now: HostTime, id: CommId) {
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        let members: Vec<GlobalRank> = comm.members.iter().map(|member| member.global).collect();
+        let Staging::Mapping { told, refused, waits, .. } = std::mem::replace(&mut comm.staging, Staging::Ready(StagingKind::Shared))
+        else {
+            return;
+        };
+        let kind = if refused.is_some() { StagingKind::Streamed } else { StagingKind::Shared };
+        comm.staging = Staging::Ready(kind);
+        for (peer, request) in told.into_iter().flatten() {
+            self.answer(peer, request, ToRank::Staged { comm: id, kind });
+        }
+        self.event(now, EventKind::CommCreated { comm: id, members, waits, staging: kind, fallback: refused });
+    }
+
+    /// Fails the staging requests that wait in a communicator that has failed.
+    pub(crate) fn fail_staging(&mut self, id: CommId, fault: &Fault) {
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        let Staging::Mapping { told, .. } = &mut comm.staging else { return };
+        for (peer, request) in std::mem::take(told).into_iter().flatten() {
+            self.answer(peer, request, ToRank::Failed(fault.clone()));
+        }
+    }
+
+    pub(crate) fn join_due(&mut self, now: HostTime, key: &RendezvousKey) {
+        let Some(meeting) = self.rendezvous.by_id.get(key) else { return };
+        let text = format!(
+            "timeout after {}: {}. If they are only late, raise FAKEGPU_JOIN_TIMEOUT_MS; if they cannot come, look at their output",
+            now.since(meeting.first_at),
+            self.absence(key, meeting)
+        );
+        self.fail_meeting(now, key, FailureKind::JoinTimeout, Fault::system(text));
+    }
+
+    pub(crate) fn join_notice_due(&mut self, now: HostTime, key: &RendezvousKey) {
+        let again = now + self.options.notice_again;
+        let Some(meeting) = self.rendezvous.by_id.get(key) else { return };
+        let text = format!("still waiting after {}: {}", now.since(meeting.first_at), self.absence(key, meeting));
+        let teller = meeting.by_rank.values().next().map(|waiter| waiter.peer);
+        if let Some(meeting) = self.rendezvous.by_id.get_mut(key) {
+            meeting.notice_at = again;
+        }
+        self.deadlines.set(again, Due::JoinNotice(key.clone()));
+        if let Some(peer) = teller {
+            self.reply(peer, 0, ToRank::Notice(text));
+        }
+    }
+
+    fn absence(&self, key: &RendezvousKey, meeting: &Meeting) -> String {
+        let present: Vec<Rank> = meeting.by_rank.keys().copied().collect();
+        let missing = meeting.missing();
+        let mut text = format!(
+            "a communicator of {} (id {}) has {}, and misses {}",
+            meeting.size,
+            key.short(),
+            Ranks(&present),
+            Ranks(&missing)
+        );
+        let elsewhere = self.rendezvous.by_id.iter().find(|(other, others)| {
+            *other != key && others.size == meeting.size && missing.iter().any(|rank| others.by_rank.contains_key(rank))
+        });
+        if let Some((other, others)) = elsewhere {
+            let there: Vec<Rank> = others.by_rank.keys().copied().collect();
+            text.push_str(&format!(
+                ": {} waits with another unique id ({}); rank 0's id must reach every rank",
+                Ranks(&there),
+                other.short()
+            ));
+        } else {
+            text.push_str(", which never called ncclCommInitRank");
+        }
+        text
+    }
+
+    /// A process is gone: whoever waits with it, or for it, is told.
+    pub(crate) fn meetings_without(&mut self, now: HostTime, session: SessionId, departed: &Departed) {
+        let keys: Vec<RendezvousKey> = self.rendezvous.by_id.keys().cloned().collect();
+        for key in keys {
+            let Some(meeting) = self.rendezvous.by_id.get_mut(&key) else { continue };
+            let held: Vec<Rank> =
+                meeting.by_rank.iter().filter(|(_, waiter)| waiter.session == session).map(|(&rank, _)| rank).collect();
+            let fault = if held.is_empty() {
+                self.never_complete(&key)
+            } else {
+                for rank in &held {
+                    meeting.by_rank.remove(rank);
+                }
+                Some(Fault::remote(format!(
+                    "{} ({}) died while a communicator of {} (id {}) was being made",
+                    Ranks(&held),
+                    process_name(departed.pid, &departed.program),
+                    meeting.size,
+                    key.short()
+                )))
+            };
+            if let Some(fault) = fault {
+                self.fail_meeting(now, &key, FailureKind::RankDied, fault);
+            }
+        }
+    }
+
+    /// Why a meeting of the whole world can never be complete: a rank's process is already dead.
+    fn never_complete(&self, key: &RendezvousKey) -> Option<Fault> {
+        let meeting = self.rendezvous.by_id.get(key)?;
+        let waiter = meeting.by_rank.values().next()?;
+        let placement = self.peers.session(waiter.peer)?.hello.placement?;
+        if placement.world_size != meeting.size || placement.global_rank.0 != waiter.join.rank.0 {
+            return None;
+        }
+        meeting.missing().into_iter().find_map(|rank| {
+            let departed = self.peers.dead_placements.get(&GlobalRank(rank.0))?;
+            Some(Fault::remote(format!(
+                "rank {rank} ({}) died before it joined a communicator of {} (id {})",
+                process_name(departed.pid, &departed.program),
+                meeting.size,
+                key.short()
+            )))
+        })
+    }
+}
+
+impl Meeting {
+    fn missing(&self) -> Vec<Rank> {
+        (0..self.size).map(Rank).filter(|rank| !self.by_rank.contains_key(rank)).collect()
+    }
+}
+
+fn member_state(waiter: &Waiter, member: &Member) -> MemberState {
+    MemberState {
+        session: waiter.session,
+        global: member.global,
+        pid: member.pid,
+        standing: Standing::Member,
+        next: 0,
+        attached: false,
+    }
+}
+
+/// Bytes of one rank's slot of a round. Two rounds of slots and results of all ranks stay within the staging
+/// bound; large enough for one 8-byte element to every rank, small enough to stay in a core's cache.
+fn slot_bytes(size: u32, chunk: Option<u32>, staging_bytes_max: u32) -> u32 {
+    const CACHE_FRIENDLY: u32 = 256 << 10;
+    let share = staging_bytes_max / (4 * size.max(1));
+    let floor = 4096.max(size.saturating_mul(64));
+    let wanted = chunk.unwrap_or(CACHE_FRIENDLY).min(share.max(floor)).max(floor.min(4096));
+    // One element per rank must fit, and slots start on cache lines.
+    wanted.max(size.saturating_mul(8)).next_multiple_of(64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn staging_stays_within_its_bound_and_holds_an_element_per_rank() {
+        for size in [1, 2, 3, 8, 64, 1024, 65_536] {
+            let bytes = slot_bytes(size, None, 16 << 20);
+            assert!(bytes >= size * 8, "{size} ranks: {bytes}");
+            assert!(size > 1024 || u64::from(bytes) * 4 * u64::from(size) <= 256 << 20, "{size} ranks: {bytes}");
+            assert_eq!(bytes % 64, 0);
+        }
+        assert_eq!(slot_bytes(8, None, 16 << 20), 256 << 10);
+        assert_eq!(slot_bytes(8, Some(32_768), 16 << 20), 32_768);
+    }
+}

@@ -1,0 +1,283 @@
+//! The sentences, as people read them.
+
+use fakegpu_coordinator::{Coordinator, Free, Options, Outgoing, PeerId};
+use fakegpu_proto::{Descriptor, Fault, Hello, JoinComm, Release, StagingOutcome, ToCoordinator, ToRank, UniqueId};
+use fakegpu_units::{Collective, CommId, DataType, HostSpan, HostTime, Rank, ReduceOp};
+
+/// A coordinator with a communicator (or several) of ranks that are spoken for one by one.
+struct World {
+    coordinator: Coordinator,
+    now: HostTime,
+    requests: u64,
+    size: u32,
+}
+
+impl World {
+    fn new(size: u32) -> Self {
+        let mut world =
+            Self { coordinator: Coordinator::new(Options::default(), Box::new(Free)), now: HostTime::ZERO, requests: 0, size };
+        for rank in 0..size {
+            world.coordinator.handle_connect(world.now, PeerId(rank.into()), true, rank.into());
+            world.say(rank, ToCoordinator::Hello(Box::new(hello(rank))));
+        }
+        world
+    }
+
+    fn say(&mut self, rank: u32, message: ToCoordinator) {
+        self.requests += 1;
+        self.coordinator.handle_message(self.now, PeerId(rank.into()), self.requests, message);
+    }
+
+    fn join(&mut self, id: &str, ranks: &[u32]) {
+        let size = u32::try_from(ranks.len()).unwrap();
+        for (rank, &of) in (0..).map(Rank).zip(ranks) {
+            let unique_id = UniqueId::new(id.as_bytes());
+            let join = JoinComm { unique_id, size, rank, device: 0, listener: Some("@s".into()) };
+            self.say(of, ToCoordinator::Join(Box::new(join)));
+        }
+        let comm = CommId(self.coordinator.stats().communicators);
+        for (rank, &of) in (0..).map(Rank).zip(ranks) {
+            self.say(of, ToCoordinator::Staging { comm, rank, outcome: StagingOutcome::Mapped });
+        }
+    }
+
+    fn with_comm(size: u32) -> Self {
+        let mut world = Self::new(size);
+        world.join("id", &(0..size).collect::<Vec<_>>());
+        world.replies();
+        world
+    }
+
+    fn call(&mut self, rank: u32, descriptors: &[Descriptor]) {
+        self.call_on(1, rank, Rank(rank), descriptors);
+    }
+
+    fn call_on(&mut self, comm: u64, of: u32, rank: Rank, descriptors: &[Descriptor]) {
+        let ops = descriptors.iter().map(|&descriptor| (CommId(comm), rank, descriptor)).collect();
+        self.say(of, ToCoordinator::Submit { ops });
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now += HostSpan::from_millis(millis);
+        self.coordinator.handle_timeout(self.now);
+    }
+
+    fn replies(&mut self) -> Vec<(u64, ToRank)> {
+        let mut replies = Vec::new();
+        while let Some(transmit) = self.coordinator.poll_transmit() {
+            if let Outgoing::Frame(_, message) = transmit.outgoing {
+                replies.push((transmit.peer.0, message));
+            }
+        }
+        replies
+    }
+
+    /// The one sentence that every rank was told.
+    #[track_caller]
+    fn common_fault(&mut self) -> Fault {
+        let faults: Vec<Fault> = self
+            .replies()
+            .into_iter()
+            .filter_map(|(_, reply)| match reply {
+                ToRank::Failed(fault) | ToRank::CommFailed { fault, .. } => Some(fault),
+                _ => None,
+            })
+            .collect();
+        assert!(faults.len() >= self.size as usize - 1, "{faults:?}");
+        assert!(faults.windows(2).all(|pair| pair[0] == pair[1]), "{faults:#?}");
+        faults[0].clone()
+    }
+}
+
+fn hello(rank: u32) -> Hello {
+    Hello {
+        pid: 4000 + rank,
+        host: "laptop".into(),
+        node: None,
+        program: "train".into(),
+        dist_mode: "simulate".into(),
+        force_socket: false,
+        token: None,
+        placement: None,
+        join_timeout_ms: None,
+        collective_timeout_ms: None,
+        chunk_bytes: None,
+    }
+}
+
+fn all_reduce(count: u64, data_type: DataType) -> Descriptor {
+    Descriptor { op: Collective::AllReduce, count, data_type, reduce: Some(ReduceOp::Sum), root: None }
+}
+
+fn broadcast(count: u64, data_type: DataType, root: u32) -> Descriptor {
+    Descriptor { op: Collective::Broadcast, count, data_type, reduce: None, root: Some(Rank(root)) }
+}
+
+#[test]
+fn ranks_are_grouped_by_what_they_called_the_minority_first() {
+    let mut world = World::with_comm(8);
+    for rank in 0..8 {
+        world.call(rank, &[all_reduce(16, DataType::Float32)]);
+    }
+    world.replies();
+    world.call(0, &[broadcast(25_503_912, DataType::Float16, 0)]);
+    for rank in 1..8 {
+        world.call(rank, &[broadcast(53, DataType::Int64, 0)]);
+    }
+    insta::assert_snapshot!(world.common_fault().detail, @"mismatch at operation 1 of communicator 1 (8 ranks): count differs: rank 0 called ncclBroadcast(count=25503912, float16, root=0); ranks 1-7 called ncclBroadcast(count=53, int64, root=0). Before it, all called ncclAllReduce(count=16, float32, sum). All ranks must make the same calls in the same order");
+}
+
+#[test]
+fn a_conflict_waits_briefly_for_the_others_and_then_names_who_had_not_called() {
+    let mut world = World::with_comm(4);
+    world.call(0, &[all_reduce(16, DataType::Float32)]);
+    world.call(3, &[all_reduce(16, DataType::Int32)]);
+    assert!(world.replies().is_empty(), "the others have 200 ms to come");
+    world.pass(200);
+    insta::assert_snapshot!(world.common_fault().detail, @"mismatch at operation 0 of communicator 1 (4 ranks): datatype differs: rank 3 called ncclAllReduce(count=16, int32, sum); rank 0 called ncclAllReduce(count=16, float32, sum); ranks 1, 2 had not called yet. It is the communicator's first operation. All ranks must make the same calls in the same order");
+}
+
+#[test]
+fn a_rank_that_skipped_one_is_called_one_ahead() {
+    let mut world = World::with_comm(3);
+    let (first, second) = (all_reduce(1025, DataType::Float32), all_reduce(262_144, DataType::Float32));
+    world.call(0, &[first, second]);
+    world.call(2, &[first, second]);
+    world.call(1, &[second]);
+    insta::assert_snapshot!(world.common_fault().detail, @"mismatch at operation 0 of communicator 1 (3 ranks): count differs: rank 1 called ncclAllReduce(count=262144, float32, sum); ranks 0, 2 called ncclAllReduce(count=1025, float32, sum). What rank 1 called is what the others call next: it is one operation ahead. It is the communicator's first operation. All ranks must make the same calls in the same order");
+}
+
+#[test]
+fn equal_bytes_of_another_type_are_no_mismatch_where_bytes_only_move() {
+    let mut world = World::with_comm(2);
+    world.call(0, &[broadcast(8, DataType::Float32, 0)]);
+    world.call(1, &[broadcast(16, DataType::BFloat16, 0)]);
+    assert!(world.replies().iter().all(|(_, reply)| *reply == ToRank::Go(Release::Rest)));
+}
+
+#[test]
+fn a_group_is_all_or_nothing() {
+    let mut world = World::with_comm(2);
+    let good = all_reduce(4, DataType::Float32);
+    world.call(0, &[good, all_reduce(5, DataType::Float32)]);
+    world.call(1, &[good, all_reduce(6, DataType::Float32)]);
+    let replies = world.replies();
+    assert!(!replies.iter().any(|(_, reply)| matches!(reply, ToRank::Go(_))), "{replies:?}");
+    assert!(replies.iter().any(|(_, reply)| matches!(reply, ToRank::Failed(fault) if fault.detail.contains("operation 1"))));
+}
+
+#[test]
+fn ranks_that_group_differently_are_run_one_by_one() {
+    let mut world = World::with_comm(2);
+    let (a, b) = (all_reduce(4, DataType::Float32), all_reduce(5, DataType::Float32));
+    world.call(0, &[a, b]);
+    world.call(1, &[a]);
+    assert_eq!(world.replies(), vec![(0, ToRank::Go(Release::Some(vec![0]))), (1, ToRank::Go(Release::Rest))]);
+    world.call(1, &[b]);
+    assert_eq!(world.replies(), vec![(0, ToRank::Go(Release::Rest)), (1, ToRank::Go(Release::Rest))]);
+    let mut hazards = 0;
+    while let Some(event) = world.coordinator.poll_event() {
+        hazards += usize::from(format!("{event:?}").contains("asymmetric grouping"));
+    }
+    assert_eq!(hazards, 1);
+}
+
+#[test]
+fn one_group_over_two_communicators_may_list_them_in_any_order() {
+    let mut world = World::with_comm(2);
+    world.join("second", &[0, 1]);
+    world.replies();
+    let op = all_reduce(4, DataType::Float32);
+    let on = |comm, rank| (CommId(comm), Rank(rank), op);
+    world.say(0, ToCoordinator::Submit { ops: vec![on(1, 0), on(2, 0)] });
+    world.say(1, ToCoordinator::Submit { ops: vec![on(2, 1), on(1, 1)] });
+    assert_eq!(world.replies(), vec![(0, ToRank::Go(Release::Rest)), (1, ToRank::Go(Release::Rest))]);
+}
+
+#[test]
+fn a_late_rank_is_described_by_what_it_is_doing() {
+    let mut world = World::with_comm(4);
+    world.join("pair", &[2, 3]);
+    world.replies();
+    world.call(0, &[all_reduce(4, DataType::Float32)]);
+    world.call(1, &[all_reduce(4, DataType::Float32)]);
+    world.call_on(2, 3, Rank(1), &[broadcast(1, DataType::Int8, 0)]);
+    world.pass(2_000);
+    let notices: Vec<String> = world
+        .replies()
+        .into_iter()
+        .filter_map(|(_, reply)| if let ToRank::Notice(text) = reply { Some(text) } else { None })
+        .collect();
+    insta::assert_snapshot!(notices.join("\n"), @"
+    still waiting after 2.0 s: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by ranks 0, 1 and misses rank 2 (alive and outside NCCL, on node node0), rank 3 (waiting in ncclBroadcast(count=1, int8, root=0) on communicator 2)
+    still waiting after 2.0 s: operation 0 of communicator 2, ncclBroadcast(count=1, int8, root=0), was called by rank 1 and misses rank 0 (alive and outside NCCL, on node node0)
+    ");
+}
+
+#[test]
+fn a_living_rank_that_computes_is_given_nine_minutes() {
+    let mut world = World::with_comm(2);
+    world.call(0, &[all_reduce(4, DataType::Float32)]);
+    world.pass(61_000);
+    assert!(!world.replies().iter().any(|(_, reply)| matches!(reply, ToRank::Failed(_))), "NCCL would wait, too");
+    world.pass(480_000);
+    insta::assert_snapshot!(world.common_fault().detail, @"timeout after 541.0 s: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0). If they are only slow, raise FAKEGPU_COLLECTIVE_TIMEOUT_MS");
+}
+
+#[test]
+fn a_death_names_process_and_place() {
+    let mut world = World::with_comm(3);
+    for rank in 0..3 {
+        world.call(rank, &[all_reduce(4, DataType::Float32)]);
+    }
+    world.replies();
+    world.call(0, &[all_reduce(8, DataType::Float32)]);
+    world.coordinator.handle_disconnect(world.now, PeerId(2));
+    insta::assert_snapshot!(world.common_fault().detail, @"rank 2 of communicator 1 (pid 4002, train) died while operation 1, ncclAllReduce(count=8, float32, sum), was being called");
+}
+
+#[test]
+fn two_processes_that_claim_one_rank_are_both_named() {
+    let mut world = World::new(3);
+    for of in 0..2 {
+        let join = JoinComm { unique_id: UniqueId::new(b"id"), size: 3, rank: Rank(1), device: 0, listener: None };
+        world.say(of, ToCoordinator::Join(Box::new(join)));
+    }
+    insta::assert_snapshot!(world.common_fault().detail, @"rank 1 of a communicator of 3 (id 08b72e07) is claimed twice: by pid 4000, train and by pid 4001, train. Give every process its own rank");
+}
+
+#[test]
+fn ranks_with_different_ids_are_told_of_each_other() {
+    let mut world = World::new(2);
+    for (of, id) in [(0, "first"), (1, "other")] {
+        let join = JoinComm { unique_id: UniqueId::new(id.as_bytes()), size: 2, rank: Rank(of), device: 0, listener: None };
+        world.say(of, ToCoordinator::Join(Box::new(join)));
+    }
+    world.pass(60_000);
+    let faults: Vec<String> = world
+        .replies()
+        .into_iter()
+        .filter_map(|(_, reply)| if let ToRank::Failed(fault) = reply { Some(fault.detail) } else { None })
+        .collect();
+    assert!(faults[0].contains("waits with another unique id") && faults.len() == 2, "{faults:#?}");
+}
+
+#[test]
+fn a_session_may_act_only_for_its_own_ranks() {
+    let mut world = World::with_comm(2);
+    world.call_on(1, 0, Rank(1), &[all_reduce(4, DataType::Float32)]);
+    let replies = world.replies();
+    assert!(matches!(&replies[0].1, ToRank::Failed(fault) if fault.detail.contains("belongs to another process")), "{replies:?}");
+}
+
+#[test]
+fn a_wrong_token_is_refused_and_never_repeated() {
+    let options = Options { token: Some("correct horse".into()), ..Options::default() };
+    let mut coordinator = Coordinator::new(options, Box::new(Free));
+    coordinator.handle_connect(HostTime::ZERO, PeerId(1), true, 0);
+    let hello = Hello { token: Some("battery staple".into()), ..hello(0) };
+    coordinator.handle_message(HostTime::ZERO, PeerId(1), 1, ToCoordinator::Hello(Box::new(hello)));
+    let reply = format!("{:?}", coordinator.poll_transmit().unwrap());
+    assert!(reply.contains("token is wrong") && !reply.contains("horse") && !reply.contains("staple"), "{reply}");
+    assert_eq!(coordinator.session_count(), 0);
+}
