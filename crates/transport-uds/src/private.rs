@@ -1,0 +1,139 @@
+//! Private sockets: an abstract name, known to the members of one communicator, at which its leader hands
+//! out a file descriptor.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use fakegpu_transport::Wire;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+    accept_with, bind, listen, recvmsg, sendmsg, sockopt,
+};
+
+use crate::door::{socket_address, stream_socket};
+
+/// A listening socket with an abstract name: nothing in the file system, nothing to leak.
+#[derive(Debug)]
+pub struct PrivateSocket {
+    socket: OwnedFd,
+    name: String,
+}
+
+impl PrivateSocket {
+    /// Listens at `@name`; the caller makes the name unique.
+    pub fn bind(name: &str) -> io::Result<Self> {
+        let name = format!("@{name}");
+        let socket = stream_socket()?;
+        bind(&socket, &socket_address(&name)?)?;
+        listen(&socket, 4096)?;
+        Ok(Self { socket, name })
+    }
+
+    /// The name, with its `@`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits for one connection of this user and sends it `fd`; a stranger is turned away and not counted.
+    pub fn hand_out(&self, fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            match accept_with(&self.socket, SocketFlags::CLOEXEC) {
+                Ok(peer) if sockopt::socket_peercred(&peer)?.uid == rustix::process::geteuid() => return send_fd(peer.as_fd(), fd),
+                Ok(_stranger) => {}
+                Err(rustix::io::Errno::AGAIN) => wait_readable(self.socket.as_fd(), deadline)?,
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn wait_readable(fd: BorrowedFd<'_>, deadline: Instant) -> io::Result<()> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "the other side did not come in time"));
+    }
+    let timeout = Timespec::try_from(left).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn send_fd(to: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [fd];
+    if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(io::Error::other("no room for one file descriptor"));
+    }
+    sendmsg(to, &[IoSlice::new(b"f")], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives the file descriptor that [`PrivateSocket::hand_out`] sends over `wire`.
+pub(crate) fn receive_fd(wire: &Wire, timeout: Duration) -> io::Result<OwnedFd> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let mut byte = [0];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        match recvmsg(wire, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(message) => {
+                let fd = control.drain().find_map(|message| match message {
+                    RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+                    _ => None,
+                });
+                let why = if message.bytes == 0 { "the other side closed the connection" } else { "no file descriptor came" };
+                return fd.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, why));
+            }
+            Err(rustix::io::Errno::AGAIN) => wait_readable(wire.as_fd(), deadline)?,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+impl crate::UdsDialer {
+    /// Receives the file descriptor that a [`PrivateSocket`] hands out over a wire dialled to it.
+    pub fn receive_fd(wire: &Wire, timeout: Duration) -> io::Result<OwnedFd> {
+        receive_fd(wire, timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, Write};
+
+    use fakegpu_transport::Dialer;
+
+    use super::*;
+    use crate::UdsDialer;
+
+    #[test]
+    fn a_file_travels_even_when_the_receiver_dials_first() {
+        let name = format!("fakegpu-test-{}-{:?}", std::process::id(), std::thread::current().id());
+        let door = PrivateSocket::bind(&name).unwrap();
+        let wire = UdsDialer::new(door.name()).dial(Duration::from_secs(1)).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"through the wall").unwrap();
+        door.hand_out(file.as_fd(), Duration::from_secs(5)).unwrap();
+        let mut received = std::fs::File::from(UdsDialer::receive_fd(&wire, Duration::from_secs(5)).unwrap());
+        received.rewind().unwrap();
+        let mut text = String::new();
+        received.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through the wall");
+    }
+
+    #[test]
+    fn nobody_coming_is_a_timeout() {
+        let door = PrivateSocket::bind(&format!("fakegpu-test-none-{}", std::process::id())).unwrap();
+        let file = tempfile::tempfile().unwrap();
+        let error = door.hand_out(file.as_fd(), Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}
