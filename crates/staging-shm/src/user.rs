@@ -1,0 +1,139 @@
+//! Buffers of the calling program: a pointer and a length that it vouches for.
+//!
+//! No reference to user memory outlives one copy or one kernel call, since send and receive buffer may be the
+//! same memory, and the program may hold references of its own.
+
+use std::ptr::NonNull;
+
+/// Memory that an operation reads. NULL is fine where the length is 0.
+#[derive(Debug, Clone, Copy)]
+pub struct SendBuffer {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+/// Memory that an operation writes. NULL is fine where the length is 0.
+#[derive(Debug, Clone, Copy)]
+pub struct RecvBuffer {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the pointer is only followed under the contract of `new`, which names no thread.
+unsafe impl Send for SendBuffer {}
+// SAFETY: as for `SendBuffer`.
+unsafe impl Send for RecvBuffer {}
+
+impl SendBuffer {
+    /// A buffer of `bytes` bytes at `ptr`.
+    ///
+    /// # Safety
+    /// Until the run it is given to has ended (done, failed, or its exchange dropped), the memory must be
+    /// readable and must not change but through the run's own receive buffer.
+    pub const unsafe fn new(ptr: *const u8, bytes: usize) -> Self {
+        match NonNull::new(ptr.cast_mut()) {
+            Some(start) => Self { start, bytes },
+            None => Self { start: NonNull::dangling(), bytes: 0 },
+        }
+    }
+
+    /// Its length in bytes; 0 for NULL.
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there is nothing in it.
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Copies from `offset` on until `target` is full; the two may be the same memory.
+    pub(crate) fn copy_to(&self, offset: usize, target: &mut [u8]) {
+        assert!(within(self.bytes, offset, target.len()), "begin() admits no run beyond its buffers");
+        // SAFETY: the offset is inside the buffer, by the assertion.
+        let source = unsafe { self.start.as_ptr().add(offset) };
+        // SAFETY: `source` is readable for `target.len()` bytes by the contract of `new` and the assertion;
+        // `target` is exclusively borrowed; `copy` allows overlap.
+        unsafe { std::ptr::copy(source, target.as_mut_ptr(), target.len()) }
+    }
+
+    /// Lends a range to `use_bytes`.
+    pub(crate) fn lend<R>(&self, offset: usize, bytes: usize, use_bytes: impl FnOnce(&[u8]) -> R) -> R {
+        assert!(within(self.bytes, offset, bytes), "begin() admits no run beyond its buffers");
+        // SAFETY: the offset is inside the buffer, by the assertion.
+        let source = unsafe { self.start.as_ptr().add(offset) };
+        // SAFETY: readable for `bytes` bytes by the contract of `new` and the assertion; nothing here writes
+        // to user memory while `use_bytes` runs, and the reference cannot escape it.
+        use_bytes(unsafe { std::slice::from_raw_parts(source, bytes) })
+    }
+}
+
+impl RecvBuffer {
+    /// A buffer of `bytes` bytes at `ptr`.
+    ///
+    /// # Safety
+    /// Until the run it is given to has ended (done, failed, or its exchange dropped), the memory must be
+    /// writable, and nothing else may read or write it, but that the run's send buffer may overlap it.
+    pub const unsafe fn new(ptr: *mut u8, bytes: usize) -> Self {
+        match NonNull::new(ptr) {
+            Some(start) => Self { start, bytes },
+            None => Self { start: NonNull::dangling(), bytes: 0 },
+        }
+    }
+
+    /// Its length in bytes; 0 for NULL.
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there is no room in it.
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Copies all of `source` to `offset` on.
+    pub(crate) fn copy_from(&self, offset: usize, source: &[u8]) {
+        assert!(within(self.bytes, offset, source.len()), "begin() admits no run beyond its buffers");
+        // SAFETY: the offset is inside the buffer, by the assertion.
+        let target = unsafe { self.start.as_ptr().add(offset) };
+        // SAFETY: `target` is writable for `source.len()` bytes by the contract of `new` and the assertion;
+        // `source` is staging memory or a buffer of ours, and `copy` allows overlap.
+        unsafe { std::ptr::copy(source.as_ptr(), target, source.len()) }
+    }
+
+    /// Lends a range to `use_bytes`, to be overwritten.
+    pub(crate) fn lend<R>(&self, offset: usize, bytes: usize, use_bytes: impl FnOnce(&mut [u8]) -> R) -> R {
+        assert!(within(self.bytes, offset, bytes), "begin() admits no run beyond its buffers");
+        // SAFETY: the offset is inside the buffer, by the assertion.
+        let target = unsafe { self.start.as_ptr().add(offset) };
+        // SAFETY: writable and initialised for `bytes` bytes by the contract of `new` and the assertion; no
+        // other reference to user memory exists while `use_bytes` runs, and this one cannot escape it.
+        use_bytes(unsafe { std::slice::from_raw_parts_mut(target, bytes) })
+    }
+}
+
+fn within(len: usize, offset: usize, bytes: usize) -> bool {
+    offset.checked_add(bytes).is_some_and(|end| end <= len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_is_an_empty_buffer_whatever_its_length_says() {
+        // SAFETY: nothing is read from it.
+        let send = unsafe { SendBuffer::new(std::ptr::null(), 100) };
+        assert!(send.is_empty());
+        send.copy_to(0, &mut []);
+    }
+
+    #[test]
+    #[should_panic(expected = "beyond its buffers")]
+    fn nothing_is_read_past_the_end() {
+        let bytes = [1_u8; 4];
+        // SAFETY: the array outlives the buffer.
+        let send = unsafe { SendBuffer::new(bytes.as_ptr(), 4) };
+        send.copy_to(2, &mut [0; 3]);
+    }
+}
