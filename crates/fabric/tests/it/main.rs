@@ -1,0 +1,3 @@
+//! Laws of the model, and examples worked by hand.
+mod examples;
+mod laws;
