@@ -1,0 +1,1 @@
+//! Reports of worked logs, and laws of the fold.
