@@ -1,0 +1,32 @@
+//! Which backend answers. The whole seam: [`backend`] is called for every function of the library.
+
+use std::sync::OnceLock;
+
+use fakegpu_nccl_abi::Backend;
+use fakegpu_simulate::Runtime;
+
+use crate::edge::Edge;
+use crate::exit;
+use crate::log;
+use crate::spawn::PosixSpawn;
+
+/// The backend of this process; made at the first call, never when the library is loaded.
+pub(crate) fn backend() -> &'static dyn Backend {
+    edge()
+}
+
+static EDGE: OnceLock<Edge> = OnceLock::new();
+
+fn edge() -> &'static Edge {
+    EDGE.get_or_init(|| {
+        let vars = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let runtime = Runtime::new(vars, Box::new(PosixSpawn));
+        log::start(runtime.log_level());
+        exit::at_exit(|| {
+            if let Some(edge) = EDGE.get() {
+                edge.runtime().goodbye();
+            }
+        });
+        Edge::new(runtime)
+    })
+}

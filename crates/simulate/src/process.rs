@@ -1,0 +1,46 @@
+//! What a process knows about itself.
+
+use std::path::{Path, PathBuf};
+
+/// Names the machine, user and network namespace: processes with equal names can hand each other memory over
+/// a private socket.
+pub(crate) fn host_identity() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{name}/{}/{}/{}", boot.trim(), network.display(), rustix::process::geteuid().as_raw())
+}
+
+/// The program's file name, for reports.
+pub(crate) fn program_name() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Where this library was loaded from, as the process's memory map says it.
+pub(crate) fn library_path() -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
+    let ours = |path: &&Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libnccl.so"));
+    paths.filter(ours).map(Path::to_path_buf).next()
+}
+
+/// Random bytes from the kernel.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            // No kernel that has the rest of what we need lacks it; ids stay distinct by process at least.
+            Err(_) => return std::array::from_fn(|at| std::process::id().to_le_bytes()[at % 4]),
+        }
+    }
+    bytes
+}
+
+/// Bytes as hexadecimal text.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

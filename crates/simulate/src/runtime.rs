@@ -1,0 +1,456 @@
+//! The process's state, and one method for each kind of NCCL call.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use fakegpu_config::env::{Address, ComputeMode, DistMode, LogLevel, Settings};
+use fakegpu_executor::Scalar;
+use fakegpu_proto::{Fault, Leave, ToCoordinator, UniqueId};
+use fakegpu_rank::{Call, Checked, GroupEnd, IdContent};
+use fakegpu_staging_shm::{RecvBuffer, SendBuffer};
+use fakegpu_units::{DataType, Rank};
+
+use crate::communicator::Communicators;
+use crate::drive::{self, Prepared};
+use crate::grouping::{Held, defer, is_deferred, take_deferred, with_group};
+use crate::init::{Pending, join_all};
+use crate::redop::RedOps;
+use crate::session::Session;
+use crate::{Handle, RedOp, Spawn, embedded, process};
+
+/// A request to join a communicator.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The rendezvous.
+    pub unique_id: &'a [u8; 128],
+    /// Ranks, as the C call gives them.
+    pub size: i32,
+    /// The rank claimed.
+    pub rank: i32,
+    /// The device, where the caller chose one.
+    pub device: Option<u32>,
+}
+
+/// A collective call with its buffers.
+#[derive(Debug)]
+pub struct Collective {
+    /// The communicator.
+    pub comm: Handle,
+    /// The arguments; `rank` and `size` are filled in here.
+    pub call: Call,
+    /// The operator, where values are combined.
+    pub op: Option<RedOp>,
+    /// The send buffer, as long as the call says.
+    pub send: SendBuffer,
+    /// The receive buffer, as long as the call says.
+    pub recv: RecvBuffer,
+}
+
+/// The process.
+#[derive(Debug)]
+pub struct Runtime {
+    settings: Result<Settings, Fault>,
+    spawn: Box<dyn Spawn>,
+    sessions: Mutex<Vec<Arc<Session>>>,
+    embedded: Mutex<Option<(Address, String)>>,
+    comms: Communicators,
+    redops: RedOps,
+    devices: Mutex<BTreeMap<(ThreadKey, u32), u32>>,
+    overlaps_told: Mutex<u32>,
+}
+
+/// A thread's id, ordered.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ThreadKey(String);
+
+impl From<ThreadId> for ThreadKey {
+    fn from(id: ThreadId) -> Self {
+        Self(format!("{id:?}"))
+    }
+}
+
+/// How long a configured coordinator may take to come up.
+const DIAL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Overlaps reported before they are only counted.
+const OVERLAPS_TOLD_MAX: u32 = 10;
+
+impl Runtime {
+    /// A process with this environment. Mistakes in it are answers to the calls that need it.
+    pub fn new(vars: impl IntoIterator<Item = (String, String)>, spawn: Box<dyn Spawn>) -> Self {
+        Self {
+            settings: Settings::from_vars(vars).map_err(|mistakes| Fault::usage(mistakes.to_string().trim_end())),
+            spawn,
+            sessions: Mutex::new(Vec::new()),
+            embedded: Mutex::new(None),
+            comms: Communicators::default(),
+            redops: RedOps::default(),
+            devices: Mutex::new(BTreeMap::new()),
+            overlaps_told: Mutex::new(0),
+        }
+    }
+
+    /// How much the environment wants to read of this library.
+    pub fn log_level(&self) -> LogLevel {
+        self.settings.as_ref().map_or(LogLevel::Warn, |settings| settings.log)
+    }
+
+    /// A call of the open group was refused before it came here: the group will fail with it.
+    pub fn refuse(&self, fault: &Fault) {
+        with_group(|group| group.refuse(fault));
+    }
+
+    /// The settings, if they are in order and ask for simulation.
+    fn settings(&self) -> Result<&Settings, Fault> {
+        let settings = self.settings.as_ref().map_err(Clone::clone)?;
+        match (settings.mode, settings.dist_mode) {
+            (_, Some(DistMode::Disabled)) => {
+                Err(Fault::usage("FAKEGPU_DIST_MODE is `disabled`, so NCCL calls are refused: unset it, or set it to `simulate`"))
+            }
+            (_, Some(mode @ (DistMode::Proxy | DistMode::Passthrough))) => {
+                Err(Fault::usage(format!("FAKEGPU_DIST_MODE is `{mode}`, which this build does not have yet: use `simulate`")))
+            }
+            (mode @ (ComputeMode::Hybrid | ComputeMode::Passthrough), _) => {
+                Err(Fault::usage(format!("FAKEGPU_MODE is `{mode}`, which this build does not have yet: use `simulate`")))
+            }
+            (ComputeMode::Simulate, None | Some(DistMode::Simulate)) => Ok(settings),
+        }
+    }
+
+    /// `ncclGetUniqueId`: an id unlike any other. Where no coordinator is configured, it carries the way to an
+    /// embedded one, which is started if this process has none yet.
+    ///
+    /// # Errors
+    /// Where the environment is wrong, or the coordinator cannot be started.
+    pub fn unique_id(&self) -> Result<[u8; 128], Fault> {
+        let settings = self.settings()?;
+        let way = if settings.coordinator.is_some() { None } else { Some(self.embedded_way(settings)?) };
+        let (address, token) = way.map_or((None, None), |(address, token)| (Some(address.to_string()), Some(token)));
+        IdContent { address, token, random: process::random() }.encode().map_err(Fault::system)
+    }
+
+    /// The coordinator that new ids point to: the one this process already speaks to, or a new one.
+    fn embedded_way(&self, settings: &Settings) -> Result<(Address, String), Fault> {
+        let open = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).first().cloned();
+        if let Some(session) = open
+            && let Some(token) = &session.token
+        {
+            return Ok((session.address.clone(), token.clone()));
+        }
+        let mut embedded = self.embedded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(way) = &*embedded {
+            return Ok(way.clone());
+        }
+        let configured = settings.coordinator_bin.as_ref().map(PathBuf::from);
+        let way = embedded::start(&*self.spawn, configured.as_deref())?;
+        *embedded = Some(way.clone());
+        Ok(way)
+    }
+
+    /// `ncclCommInitRank`: joins, at once or when the group ends. The handle is good for calls once it stands.
+    ///
+    /// # Errors
+    /// Bad arguments, a wrong environment, and whatever keeps the communicator from coming together.
+    pub fn init(&self, request: &Request<'_>) -> Result<Handle, Fault> {
+        let settings = self.settings()?;
+        let (size, rank) = checked_rank(request.size, request.rank)?;
+        let session = self.session(settings, request.unique_id)?;
+        let unique_id = UniqueId::new(request.unique_id);
+        let device = request.device.unwrap_or_else(|| self.device_of_thread(&unique_id));
+        let comm = self.comms.add(rank, size, device);
+        let handle = comm.handle;
+        let held = with_group(|group| group.hold(Held::Init(Pending { comm, session, unique_id })));
+        if let Some(Held::Init(pending)) = held
+            && let Err(fault) = join_all(vec![pending], settings.staging.no_uring)
+        {
+            self.comms.remove(handle);
+            return Err(fault);
+        }
+        Ok(handle)
+    }
+
+    /// `ncclCommInitAll`: all ranks of a communicator in this process, driven by this thread.
+    ///
+    /// # Errors
+    /// As [`Runtime::init`].
+    pub fn init_all(&self, devices: &[u32]) -> Result<Vec<Handle>, Fault> {
+        let id = self.unique_id()?;
+        let size = i32::try_from(devices.len()).map_err(|_| Fault::argument("too many devices"))?;
+        with_group(|group| group.start());
+        let handles: Result<Vec<Handle>, Fault> = (0..size)
+            .zip(devices)
+            .map(|(rank, &device)| self.init(&Request { unique_id: &id, size, rank, device: Some(device) }))
+            .collect();
+        let ended = self.group_end();
+        let handles = handles?;
+        ended?;
+        Ok(handles)
+    }
+
+    /// Which device a rank of this thread sits on, where no CUDA runtime says: each rank has its own, and a
+    /// thread keeps its devices for all its communicators.
+    fn device_of_thread(&self, id: &UniqueId) -> u32 {
+        let nth = with_group(|group| {
+            group.held().filter(|held| matches!(held, Held::Init(pending) if pending.unique_id == *id)).count()
+        });
+        let key = (ThreadKey::from(std::thread::current().id()), u32::try_from(nth).unwrap_or(u32::MAX));
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = u32::try_from(devices.len()).unwrap_or(u32::MAX);
+        *devices.entry(key).or_insert(next)
+    }
+
+    /// The session that an id leads to: the configured coordinator, or the one the id names.
+    fn session(&self, settings: &Settings, id: &[u8; 128]) -> Result<Arc<Session>, Fault> {
+        let (address, token) = match &settings.coordinator {
+            Some(address) => (address.clone(), settings.token.as_ref().map(|token| token.reveal().to_owned())),
+            None => way_of(id)?,
+        };
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = sessions.iter().find(|session| session.address == address) {
+            session.check_process()?;
+            return Ok(Arc::clone(session));
+        }
+        let session = Arc::new(Session::open(address, token, settings, DIAL_PATIENCE)?);
+        sessions.push(Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// `ncclGroupStart`.
+    pub fn group_start(&self) {
+        with_group(|group| group.start());
+    }
+
+    /// `ncclGroupEnd`: joins and runs what the group held.
+    ///
+    /// # Errors
+    /// Where there is no group, a call of it was refused, or anything in it fails: then nothing of it ran,
+    /// unless the ranks grouped differently.
+    pub fn group_end(&self) -> Result<(), Fault> {
+        let held = match with_group(|group| group.end())? {
+            GroupEnd::Nested => return Ok(()),
+            GroupEnd::Goes(held) => held,
+        };
+        let (mut inits, mut operations) = (Vec::new(), Vec::new());
+        for held in held {
+            match held {
+                Held::Init(pending) => inits.push(pending),
+                Held::Operation(prepared) => operations.push(prepared),
+            }
+        }
+        if !inits.is_empty() {
+            let handles: Vec<Handle> = inits.iter().map(|pending| pending.comm.handle).collect();
+            let no_uring = self.settings()?.staging.no_uring;
+            join_all(inits, no_uring).inspect_err(|fault| self.note_init_fault(&handles, fault))?;
+        }
+        if operations.is_empty() { Ok(()) } else { self.run(operations) }
+    }
+
+    /// Handles of a failed group stay valid for the calls that clean up after it.
+    fn note_init_fault(&self, handles: &[Handle], fault: &Fault) {
+        for comm in handles.iter().filter_map(|&handle| self.comms.find(handle).ok()) {
+            comm.note_fault(fault);
+        }
+    }
+
+    /// A collective call: runs at once, or when the group ends.
+    ///
+    /// # Errors
+    /// Bad arguments (which also fail the open group), a mismatch, a time-out, a death.
+    pub fn collective(&self, collective: Collective) -> Result<(), Fault> {
+        let prepared = self.prepare(collective).inspect_err(|fault| with_group(|group| group.refuse(fault)))?;
+        let Some(prepared) = prepared else { return Ok(()) };
+        prepared.comm.driven_here();
+        match with_group(|group| group.hold(Held::Operation(prepared))) {
+            Some(Held::Operation(prepared)) => self.run(vec![prepared]),
+            Some(Held::Init(_)) | None => Ok(()),
+        }
+    }
+
+    fn prepare(&self, collective: Collective) -> Result<Option<Prepared>, Fault> {
+        let comm = self.comms.find(collective.comm)?;
+        let (reduce, scalar) = match collective.op {
+            Some(op) => {
+                let (reduce, scalar) = self.redops.resolve(collective.comm, op, collective.call.data_type)?;
+                (Some(reduce), scalar)
+            }
+            None => (None, None),
+        };
+        let call = Call { rank: comm.rank, size: comm.size, reduce, ..collective.call };
+        let checked = call.check()?;
+        if comm.state().finalized {
+            return Err(Fault::usage(format!("{} after ncclCommFinalize", call.op.nccl_name())));
+        }
+        if !with_group(|group| group.is_open()) {
+            comm.ready()?;
+        }
+        let Checked::Runs(descriptor) = checked else { return Ok(None) };
+        self.check_overlap(&call)?;
+        Ok(Some(Prepared { comm, descriptor, scalar, send: collective.send, recv: collective.recv }))
+    }
+
+    /// NCCL does not check overlaps: neither is one an error here, unless asked for.
+    fn check_overlap(&self, call: &Call) -> Result<(), Fault> {
+        let Some(overlap) = call.overlap() else { return Ok(()) };
+        if self.settings()?.strict {
+            return Err(Fault::usage(overlap.detail));
+        }
+        let mut told = self.overlaps_told.lock().unwrap_or_else(PoisonError::into_inner);
+        *told = told.saturating_add(1);
+        if *told <= OVERLAPS_TOLD_MAX {
+            tracing::warn!("{}", overlap.detail);
+        }
+        Ok(())
+    }
+
+    /// Submits operations and runs them, together with what this thread has put off; or puts them off, where
+    /// the thread drives further ranks of the same communicator that have yet to call.
+    fn run(&self, operations: Vec<Prepared>) -> Result<(), Fault> {
+        let waits_for_own = operations.iter().any(|prepared| self.own_ranks_lag(prepared));
+        let submissions = drive::submit(operations)?;
+        if waits_for_own {
+            submissions.into_iter().for_each(defer);
+            return Ok(());
+        }
+        let mut all = take_deferred();
+        all.extend(submissions);
+        drive::run(all)
+    }
+
+    fn own_ranks_lag(&self, prepared: &Prepared) -> bool {
+        let Some(joined) = prepared.comm.joined.get() else { return false };
+        let mine = prepared.comm.called.load(Ordering::Relaxed);
+        self.comms.driven_here(joined).iter().any(|other| {
+            !Arc::ptr_eq(other, &prepared.comm) && other.called.load(Ordering::Relaxed) <= mine && !is_deferred(other)
+        })
+    }
+
+    /// `ncclRedOpCreatePreMulSum` with a scalar already read: the number of the new operator.
+    ///
+    /// # Errors
+    /// Where the communicator is not one.
+    pub fn create_pre_mul_sum(&self, comm: Handle, data_type: DataType, scalar: &[u8]) -> Result<i32, Fault> {
+        self.comms.find(comm)?;
+        let scalar = Scalar::from_bytes(data_type, scalar).map_err(Fault::argument)?;
+        Ok(self.redops.create(comm, scalar))
+    }
+
+    /// `ncclRedOpDestroy`.
+    ///
+    /// # Errors
+    /// Where the operator is not this communicator's.
+    pub fn destroy_redop(&self, comm: Handle, number: i32) -> Result<(), Fault> {
+        self.comms.find(comm)?;
+        self.redops.destroy(comm, number)
+    }
+
+    /// Ranks of the communicator.
+    ///
+    /// # Errors
+    /// Where the communicator is not one.
+    pub fn size(&self, comm: Handle) -> Result<u32, Fault> {
+        Ok(self.comms.find(comm)?.size)
+    }
+
+    /// The caller's rank in it.
+    ///
+    /// # Errors
+    /// Where the communicator is not one.
+    pub fn rank(&self, comm: Handle) -> Result<Rank, Fault> {
+        Ok(self.comms.find(comm)?.rank)
+    }
+
+    /// The rank's device on its virtual node.
+    ///
+    /// # Errors
+    /// Where the communicator is not one, or does not stand yet.
+    pub fn device(&self, comm: Handle) -> Result<u32, Fault> {
+        let comm = self.comms.find(comm)?;
+        let member = comm.joined.get().and_then(|joined| joined.members.get(comm.rank.index()).cloned());
+        Ok(member.map_or(comm.device, |member| member.device))
+    }
+
+    /// `ncclCommGetAsyncError`: the failure that ended the communicator, if any.
+    ///
+    /// # Errors
+    /// Where the communicator is not one.
+    pub fn async_error(&self, comm: Handle) -> Result<Option<Fault>, Fault> {
+        Ok(self.comms.find(comm)?.fault())
+    }
+
+    /// `ncclCommFinalize`: local; it never waits for peers.
+    ///
+    /// # Errors
+    /// Where it was finalized already.
+    pub fn finalize(&self, comm: Handle) -> Result<(), Fault> {
+        let comm = self.comms.find(comm)?;
+        if std::mem::replace(&mut comm.state().finalized, true) {
+            return Err(Fault::argument("ncclCommFinalize was called twice"));
+        }
+        Ok(())
+    }
+
+    /// `ncclCommDestroy`: leaves in order. The handle is gone whatever happens.
+    ///
+    /// # Errors
+    /// Where the communicator is not one, or the coordinator is gone.
+    pub fn destroy(&self, handle: Handle) -> Result<(), Fault> {
+        let comm = self.comms.find(handle)?;
+        if is_deferred(&comm) {
+            tracing::warn!(rank = comm.rank.0, "a communicator is destroyed while an operation waits for this thread's other ranks");
+        }
+        self.comms.remove(handle);
+        self.redops.forget(handle);
+        let Some(joined) = comm.joined.get() else { return Ok(()) };
+        let leave = ToCoordinator::Leave { comm: joined.comm, rank: comm.rank, how: Leave::Destroy };
+        joined.session.ask(&leave).map(|_| ())
+    }
+
+    /// `ncclCommAbort`: leaves at once, from any thread, whatever the communicator is doing; always succeeds.
+    pub fn abort(&self, handle: Handle) {
+        let Ok(comm) = self.comms.find(handle) else { return };
+        comm.aborted.store(true, Ordering::Release);
+        self.comms.remove(handle);
+        self.redops.forget(handle);
+        let Some(joined) = comm.joined.get() else { return };
+        let leave = ToCoordinator::Leave { comm: joined.comm, rank: comm.rank, how: Leave::Abort };
+        if let Ok(request) = joined.session.request(&leave)
+            && let Err(fault) = joined.session.reply(request, Duration::from_millis(500))
+        {
+            tracing::debug!(%fault, "an abort was not acknowledged");
+        }
+    }
+
+    /// The process ends in order: its sessions say so, and the end of their connections is no death.
+    pub fn goodbye(&self) {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        for session in sessions.iter() {
+            session.goodbye();
+        }
+    }
+}
+
+fn checked_rank(size: i32, rank: i32) -> Result<(u32, Rank), Fault> {
+    match (u32::try_from(size), u32::try_from(rank)) {
+        (Ok(size), Ok(rank)) if size > 0 && rank < size => Ok((size, Rank(rank))),
+        _ => Err(Fault::argument(format!("rank {rank} of {size} is no rank: a communicator has at least one, numbered from 0"))),
+    }
+}
+
+/// The coordinator that an id names.
+fn way_of(id: &[u8; 128]) -> Result<(Address, Option<String>), Fault> {
+    let content = IdContent::decode(id).ok_or_else(|| {
+        Fault::usage(
+            "this unique id was not made by ncclGetUniqueId of this library, and no coordinator is configured: \
+             use `fakegpu run`, or set FAKEGPU_COORDINATOR_ADDR for every rank",
+        )
+    })?;
+    let address = content.address.ok_or_else(|| {
+        Fault::usage("this unique id was made where FAKEGPU_COORDINATOR_ADDR is set, and here it is not: set it for every rank")
+    })?;
+    let address = address.parse().map_err(|error| Fault::usage(format!("the unique id names a coordinator at `{address}`: {error}")))?;
+    Ok((address, content.token))
+}
