@@ -1,0 +1,403 @@
+//! The event loop: one thread, all sockets, the core in the middle.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use fakegpu_coordinator::{Coordinator, Errand, Options, PeerId};
+use fakegpu_proto::ToCoordinator;
+use fakegpu_transport::Listener;
+use fakegpu_transport_tcp::TcpDoor;
+use fakegpu_transport_uds::UdsListener;
+use fakegpu_units::{CommId, HostSpan, HostTime};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use crate::connection::{Connection, Reading, Said};
+use crate::model::FabricModel;
+use crate::relay::{Relays, StreamFailure};
+use crate::report::Reporter;
+use crate::{Setup, model};
+
+const LISTENER: Token = Token(0);
+const WAKER: Token = Token(1);
+const SIGNALS: Token = Token(2);
+/// Peers' tokens are their numbers, and the numbers begin here.
+const FIRST_PEER: u64 = 8;
+
+/// Connections at a time; each costs a descriptor and a little memory.
+const CONNECTIONS_MAX: usize = 16_384;
+
+/// A running daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    listener: Box<dyn Listener>,
+    poll: Poll,
+    coordinator: Coordinator,
+    connections: BTreeMap<PeerId, Connection>,
+    /// Connections that had more to say than one turn allows.
+    again: Vec<PeerId>,
+    relays: Relays,
+    stream_failures: Receiver<StreamFailure>,
+    signals: UnixStream,
+    reporter: Reporter,
+    linger: Option<Duration>,
+    started: Instant,
+    idle_since: Instant,
+    had_session: bool,
+    next_peer: u64,
+    stopping: bool,
+    buffer: Vec<u8>,
+}
+
+impl Daemon {
+    /// Listens at `address`: a path or `@name` for `unix`, `host:port` for `tcp`.
+    pub fn bind(transport: &str, address: &str, setup: Setup) -> Result<Self> {
+        let listener: Box<dyn Listener> = match transport {
+            "unix" => Box::new(UdsListener::bind(address).with_context(|| format!("cannot listen at `{address}`"))?),
+            "tcp" => {
+                let door = TcpDoor::bind(address).with_context(|| format!("cannot listen at `{address}`"))?;
+                if !door.is_loopback() && setup.token.is_none() {
+                    bail!(
+                        "`{address}` can be reached from other machines, so every peer must show a token: set FAKEGPU_COORDINATOR_TOKEN \
+                         here and for every rank"
+                    );
+                }
+                Box::new(door)
+            }
+            other => bail!("transport `{other}` is not known: use unix or tcp"),
+        };
+        raise_descriptor_limit();
+        let poll = Poll::new()?;
+        poll.registry().register(&mut SourceFd(&listener.as_fd().as_raw_fd()), LISTENER, Interest::READABLE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let signals = signal_pipe()?;
+        poll.registry().register(&mut SourceFd(&signals.as_raw_fd()), SIGNALS, Interest::READABLE)?;
+        let (sender, stream_failures) = channel();
+        let coordinator = Coordinator::new(options(transport, &setup), Box::new(FabricModel::new(&setup)));
+        Ok(Self {
+            listener,
+            poll,
+            coordinator,
+            connections: BTreeMap::new(),
+            again: Vec::new(),
+            relays: Relays::new(sender, waker, setup.no_uring),
+            stream_failures,
+            signals,
+            reporter: Reporter::new(&setup)?,
+            linger: setup.linger,
+            started: Instant::now(),
+            idle_since: Instant::now(),
+            had_session: false,
+            next_peer: FIRST_PEER,
+            stopping: false,
+            buffer: vec![0; 64 << 10],
+        })
+    }
+
+    /// Where it listens; with port 0, the port that was free.
+    pub fn address(&self) -> String {
+        self.listener.address()
+    }
+
+    /// Serves until told to stop, then writes the report.
+    pub fn run(mut self) -> Result<()> {
+        let mut events = Events::with_capacity(1024);
+        tracing::info!(address = %self.address(), "listening");
+        self.drain();
+        while !self.stopping {
+            let timeout = self.timeout();
+            if let Err(error) = self.poll.poll(&mut events, timeout)
+                && error.kind() != std::io::ErrorKind::Interrupted
+            {
+                return Err(error).context("waiting for events");
+            }
+            for event in &events {
+                self.handle(event.token(), event.is_writable());
+            }
+            for peer in std::mem::take(&mut self.again) {
+                self.read(peer);
+            }
+            self.coordinator.handle_timeout(self.now());
+            self.check_linger();
+            self.drain();
+        }
+        self.flush_last();
+        self.reporter.write().context("writing the report")
+    }
+
+    fn now(&self) -> HostTime {
+        HostTime::ZERO + HostSpan::from(self.started.elapsed())
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.again.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let core = self.coordinator.poll_timeout().map(|at| Duration::from(at.since(self.now())));
+        let idle = self.linger.filter(|_| self.coordinator.session_count() == 0);
+        let idle = idle.map(|linger| linger.saturating_sub(self.idle_since.elapsed()));
+        // The kernel's timer counts whole milliseconds: round up, or the loop would spin through the last one.
+        [core, idle].into_iter().flatten().min().map(|wait| wait + Duration::from_millis(1))
+    }
+
+    fn handle(&mut self, token: Token, writable: bool) {
+        match token {
+            LISTENER => self.accept(),
+            WAKER => {
+                while let Ok(StreamFailure { comm, why }) = self.stream_failures.try_recv() {
+                    self.coordinator.handle_stream_failure(self.now(), comm, &why);
+                }
+            }
+            SIGNALS => self.signalled(),
+            Token(number) => {
+                let peer = PeerId(number as u64);
+                if writable {
+                    self.flush(peer);
+                }
+                self.read(peer);
+            }
+        }
+        self.drain();
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let accepted = match self.listener.accept() {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(error) => return tracing::warn!(%error, "a connection could not be accepted"),
+            };
+            if self.connections.len() >= CONNECTIONS_MAX {
+                tracing::warn!(limit = CONNECTIONS_MAX, "too many connections, one is turned away");
+                continue;
+            }
+            let peer = PeerId(self.next_peer);
+            self.next_peer += 1;
+            let fd = accepted.wire.as_fd().as_raw_fd();
+            let registered = self.poll.registry().register(
+                &mut SourceFd(&fd),
+                Token(usize::try_from(peer.0).unwrap_or(usize::MAX)),
+                Interest::READABLE | Interest::WRITABLE,
+            );
+            if let Err(error) = registered {
+                tracing::warn!(%error, "a connection could not be watched");
+                continue;
+            }
+            self.connections.insert(peer, Connection::new(accepted.wire));
+            self.coordinator.handle_connect(self.now(), peer, accepted.trusted, nonce());
+        }
+    }
+
+    fn signalled(&mut self) {
+        let mut byte = [0; 16];
+        if matches!(self.signals.read(&mut byte), Ok(count) if count > 0) {
+            let now = self.now();
+            self.coordinator.handle_stop(now, "signal");
+        }
+    }
+
+    fn read(&mut self, peer: PeerId) {
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        let mut said = Vec::new();
+        let reading = connection.read(&mut self.buffer, &mut said);
+        let is_text = connection.is_text();
+        let now = self.now();
+        for said in said {
+            match said {
+                Said::Message(request, message) => {
+                    let is_data = matches!(*message, ToCoordinator::Data(_));
+                    self.coordinator.handle_message(now, peer, request, *message);
+                    if is_data {
+                        return;
+                    }
+                }
+                Said::Line(line) => self.coordinator.handle_text(now, peer, &line),
+                Said::Nonsense(why) if is_text => {
+                    let error = fakegpu_proto::text::TextError::new("malformed_request", why);
+                    self.send_last_line(peer, &error.to_line());
+                    return;
+                }
+                Said::Nonsense(why) => {
+                    tracing::warn!(peer = peer.0, why, "a connection speaks nonsense and is closed");
+                    self.coordinator.handle_nonsense(now, peer, &why);
+                    return;
+                }
+            }
+        }
+        match reading {
+            Reading::Drained => {}
+            Reading::More => self.again.push(peer),
+            Reading::Ended => self.disconnect(peer),
+        }
+    }
+
+    fn send_last_line(&mut self, peer: PeerId, line: &str) {
+        if let Some(connection) = self.connections.get_mut(&peer) {
+            connection.queue(&fakegpu_coordinator::Outgoing::Line(line.to_owned()));
+            connection.closing = true;
+        }
+        self.flush(peer);
+    }
+
+    fn disconnect(&mut self, peer: PeerId) {
+        let Some(connection) = self.connections.remove(&peer) else { return };
+        self.unwatch(&connection);
+        let now = self.now();
+        self.coordinator.handle_disconnect(now, peer);
+    }
+
+    fn unwatch(&self, connection: &Connection) {
+        let fd = connection.wire().as_fd().as_raw_fd();
+        // Closing the descriptor would do it too; a failure here changes nothing.
+        self.poll.registry().deregister(&mut SourceFd(&fd)).unwrap_or_default();
+    }
+
+    fn flush(&mut self, peer: PeerId) {
+        let Some(connection) = self.connections.get_mut(&peer) else { return };
+        match connection.flush() {
+            Ok(true) if connection.closing => self.disconnect(peer),
+            Ok(_) => {}
+            Err(_) => self.disconnect(peer),
+        }
+    }
+
+    /// Carries out everything the core has to say.
+    fn drain(&mut self) {
+        loop {
+            let mut idle = true;
+            while let Some(transmit) = self.coordinator.poll_transmit() {
+                idle = false;
+                let Some(connection) = self.connections.get_mut(&transmit.peer) else { continue };
+                if connection.queue(&transmit.outgoing) {
+                    self.flush(transmit.peer);
+                } else {
+                    tracing::warn!(peer = transmit.peer.0, "a peer does not read what is sent to it and is closed");
+                    self.disconnect(transmit.peer);
+                }
+            }
+            while let Some(event) = self.coordinator.poll_event() {
+                self.reporter.apply(&event);
+            }
+            while let Some(errand) = self.coordinator.poll_errand() {
+                idle = false;
+                self.run_errand(errand);
+            }
+            if idle {
+                return;
+            }
+        }
+    }
+
+    fn run_errand(&mut self, errand: Errand) {
+        match errand {
+            Errand::Attach { peer, comm, rank, size, slot_bytes } => {
+                let Some(connection) = self.connections.remove(&peer) else { return };
+                self.unwatch(&connection);
+                let now = self.now();
+                match connection.into_wire() {
+                    Ok(wire) => self.relays.attach(comm, rank, size, slot_bytes, wire),
+                    Err(error) => self.coordinator.handle_stream_failure(now, comm, &error.to_string()),
+                }
+                self.coordinator.handle_disconnect(now, peer);
+            }
+            Errand::Stream { comm, seq: _, descriptor } => self.stream(comm, descriptor),
+            Errand::Detach { comm } => self.relays.detach(comm),
+            Errand::Close(peer) => {
+                if let Some(connection) = self.connections.get_mut(&peer) {
+                    connection.closing = true;
+                }
+                self.flush(peer);
+            }
+            Errand::Stop => self.stopping = true,
+        }
+    }
+
+    fn stream(&mut self, comm: CommId, descriptor: fakegpu_proto::Descriptor) {
+        if let Err(why) = self.relays.stream(comm, descriptor) {
+            let now = self.now();
+            self.coordinator.handle_stream_failure(now, comm, &why);
+        }
+    }
+
+    /// Ends after the last session, if told to; writes the report as soon as the last one has left.
+    fn check_linger(&mut self) {
+        if self.coordinator.session_count() > 0 {
+            self.had_session = true;
+            self.idle_since = Instant::now();
+            return;
+        }
+        if self.had_session {
+            self.had_session = false;
+            self.idle_since = Instant::now();
+            if self.linger.is_some()
+                && let Err(error) = self.reporter.write()
+            {
+                tracing::error!(%error, "the report could not be written");
+            }
+        }
+        if self.linger.is_some_and(|linger| self.idle_since.elapsed() >= linger) {
+            let now = self.now();
+            self.coordinator.handle_stop(now, "idle");
+        }
+    }
+
+    /// Gives peers a moment to take their last replies.
+    fn flush_last(&mut self) {
+        for connection in self.connections.values_mut() {
+            // A peer that does not take its reply now is one that will not.
+            if let Err(error) = connection.flush() {
+                tracing::debug!(%error, "a last reply was not taken");
+            }
+        }
+        self.relays.detach_all();
+    }
+}
+
+fn options(transport: &str, setup: &Setup) -> Options {
+    let defaults = Options::default();
+    let collective = setup.collective_timeout.map(HostSpan::from);
+    Options {
+        transport: transport.to_owned(),
+        token: setup.token.clone(),
+        cluster: model::summary(setup),
+        join_timeout: setup.join_timeout.map_or(defaults.join_timeout, HostSpan::from),
+        stuck_timeout: collective.unwrap_or(defaults.stuck_timeout),
+        patience: collective.unwrap_or(defaults.patience),
+        ..defaults
+    }
+}
+
+/// SIGTERM and SIGINT as bytes in a pipe, so that they are events like all others.
+fn signal_pipe() -> Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?).context("registering for signals")?;
+    }
+    Ok(reader)
+}
+
+/// A thousand ranks take a thousand descriptors, and more for data connections.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // Where it may not be raised, the soft limit still serves a few hundred ranks.
+    setrlimit(Resource::Nofile, raised).unwrap_or_default();
+}
+
+/// A number no peer can guess: it proves that a data connection belongs to a session.
+fn nonce() -> u64 {
+    let mut bytes = [0; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(8) => u64::from_ne_bytes(bytes),
+        // A kernel without it is older than everything else we need.
+        _ => u64::from(std::process::id()) << 32 | u64::from(Instant::now().elapsed().subsec_nanos()),
+    }
+}
