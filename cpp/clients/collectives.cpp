@@ -5,6 +5,7 @@
 //   collectives --mismatch op|count|dtype|root       rank 1 deviates: every rank must be refused
 //   collectives --missing                            the last rank never calls: the others must be told
 //   collectives --die RANK@N                         a rank is killed before its Nth call: likewise
+//   collectives --until-failure                      call until another rank's death is reported
 //
 // RANK and WORLD_SIZE say who this is; FOLDER or $COLLECTIVES_DIR is a fresh folder that all ranks share.
 // Exit status: 0 as promised, 1 with a sentence otherwise.
@@ -19,7 +20,7 @@ struct Options {
   std::vector<std::size_t> sizes = {1, 7'777, 1 << 20};
   std::size_t bytes = 1 << 20;
   int loops = 0;
-  bool missing = false;
+  bool missing = false, until_failure = false;
 };
 
 std::size_t number(const std::string &text) {
@@ -50,6 +51,10 @@ Options parse(int argc, char **argv) {
     }
     if (name == "--missing") {
       options.missing = true;
+      continue;
+    }
+    if (name == "--until-failure") {
+      options.until_failure = true;
       continue;
     }
     if (at + 1 == argc) demo::fail("`" + name + "` is unknown or lacks its value");
@@ -144,6 +149,7 @@ int main(int argc, char **argv) {
   if (!options.mismatch.empty()) return trouble::mismatch(place, comm, options.mismatch);
   if (options.missing) return trouble::missing(place, comm);
   if (!options.victim.empty()) return trouble::death(place, comm, options.victim);
+  if (options.until_failure) return trouble::until_failure(place, comm);
   const int status = options.loops > 0 ? measure(place, comm, options) : check_everything(place, comm, options);
   demo::check(ncclCommDestroy(comm), place.name() + ": ncclCommDestroy");
   return status;

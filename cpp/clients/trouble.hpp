@@ -74,4 +74,25 @@ inline int death(const demo::Place &place, ncclComm_t comm, const std::string &v
              std::to_string(rank) + " died");
 }
 
+// Calls collectives of changing kind and size until one fails: somebody else is going to be killed.
+inline int until_failure(const demo::Place &place, ncclComm_t comm) {
+  const std::size_t largest = 1 << 16, ranks = static_cast<std::size_t>(place.ranks);
+  std::vector<float> send(largest * ranks, 1), recv(largest * ranks);
+  for (std::size_t at = 0; at < 10'000'000; ++at) {
+    const std::size_t count = 1 + at * 7919 % largest;
+    const auto start = demo::Clock::now();
+    ncclResult_t result = ncclSuccess;
+    switch (at % 4) {
+      case 0: result = ncclAllReduce(send.data(), recv.data(), count, ncclFloat, ncclSum, comm, nullptr); break;
+      case 1: result = ncclAllGather(send.data(), recv.data(), count, ncclFloat, comm, nullptr); break;
+      case 2: result = ncclReduceScatter(send.data(), recv.data(), count, ncclFloat, ncclSum, comm, nullptr); break;
+      default: result = ncclBroadcast(send.data(), recv.data(), count, ncclFloat, 0, comm, nullptr);
+    }
+    if (result == ncclSuccess) continue;
+    const double took = demo::milliseconds_since(start);
+    return report(place, result, result == ncclRemoteError && took < 1000, took);
+  }
+  demo::fail(place.name() + ": nothing ever failed");
+}
+
 }  // namespace trouble

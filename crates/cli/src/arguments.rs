@@ -93,15 +93,6 @@ pub(crate) enum Transport {
     Tcp,
 }
 
-impl Transport {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Unix => "unix",
-            Self::Tcp => "tcp",
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// Buffers are in host memory; no GPU is needed

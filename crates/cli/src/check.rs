@@ -9,7 +9,7 @@ use fakegpu_config::cluster::MAX_BYTES;
 use fakegpu_config::{Cluster, Settings};
 
 use crate::arguments::CheckArguments;
-use crate::{EXIT_MISTAKE, find, say};
+use crate::{EXIT_MISTAKE, say};
 
 /// Prints what a file or the environment comes to, or every mistake in it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<u8> {
@@ -73,7 +73,7 @@ pub(crate) fn settings(
     let mut readable = Vec::new();
     for (name, value) in vars {
         match (name.into_string(), value.into_string()) {
-            (Ok(name), Ok(value)) if name != find::LIB_DIR => readable.push((name, value)),
+            (Ok(name), Ok(value)) => readable.push((name, value)),
             (Ok(name), Err(_)) if name.starts_with("FAKEGPU_") => bail!("{name} is not UTF-8 text"),
             _ => {}
         }

@@ -43,13 +43,14 @@ const HOSTS_PERIOD: Duration = Duration::from_millis(200);
 pub(crate) fn run(arguments: &RunArguments) -> Result<u8> {
     let setting = Setting::resolve(arguments)?;
     setting.check()?;
-    let mut signals = Signals::register().context("registering for signals")?;
     let mut warden = Warden::start()?;
     let (coordinator, way) = setting.meet_coordinator(&mut warden)?;
+    // Until here a signal ends this process, and the warden the rest.
+    let mut signals = Signals::register().context("registering for signals")?;
     let outcome = setting.run_ranks(way.clone(), &mut signals, &mut warden)?;
     if let Some(coordinator) = coordinator {
         if let Some(way) = way.filter(|_| setting.host.is_some() && outcome.interrupted.is_none()) {
-            wait_for_other_hosts(&way);
+            wait_for_other_hosts(&way, &mut signals);
         }
         let group = coordinator.id();
         if let Err(error) = coordinator.stop() {
@@ -392,11 +393,11 @@ fn wait_for_coordinator(way: &Way) -> Result<()> {
     speak::ask(&way.address, &speak::with_token("STATS", &way.token), Duration::from_secs(5)).map(drop)
 }
 
-/// Host 0's coordinator serves until the last rank of every host has left.
-fn wait_for_other_hosts(way: &Way) {
+/// Host 0's coordinator serves until the last rank of every host has left, or a signal comes.
+fn wait_for_other_hosts(way: &Way, signals: &mut Signals) {
     let deadline = Instant::now() + HOSTS_PATIENCE;
     let request = speak::with_token("STATS", &way.token);
-    loop {
+    while signals.take().is_empty() {
         let sessions = speak::ask(&way.address, &request, Duration::from_secs(2))
             .ok()
             .and_then(|answer| speak::number(&answer, "sessions"));

@@ -89,6 +89,8 @@ pub struct Settings {
     pub token: Option<Token>,
     /// The coordinator program for embedded sessions; `None` searches.
     pub coordinator_bin: Option<String>,
+    /// The folder of the library that the launcher gives to ranks.
+    pub lib_dir: Option<String>,
     /// How long to wait for other ranks.
     pub timeouts: Timeouts,
     /// How tensors are staged.
@@ -177,6 +179,7 @@ impl Settings {
             coordinator,
             token: reader.text(&table::COORDINATOR_TOKEN).map(Token::new),
             coordinator_bin: reader.text(&table::COORDINATOR_BIN),
+            lib_dir: reader.text(&table::LIB_DIR),
             timeouts: Timeouts::read(reader),
             staging: Staging::read(reader),
             report: ReportPaths::read(reader),

@@ -30,7 +30,14 @@ impl Barrier {
 }
 
 impl Coordinator {
-    pub(crate) fn barrier_message(&mut self, now: HostTime, peer: PeerId, request: u64, id: CommId, rank: Rank) {
+    pub(crate) fn barrier_message(
+        &mut self,
+        now: HostTime,
+        peer: PeerId,
+        request: u64,
+        id: CommId,
+        rank: Rank,
+    ) {
         let checked = self.owned(peer, id, rank).and_then(|comm| match &comm.fault {
             Some(fault) => Err(fault.clone()),
             None if comm.barrier.arrived.get(rank.index()).is_some_and(Option::is_some) => {
@@ -53,7 +60,9 @@ impl Coordinator {
         }
         comm.barrier.arrived[rank.index()] = Some(Arrival { peer, request, at: now });
         if let Some(gone) = gone {
-            let fault = Fault::remote(format!("rank {gone} has left communicator {id} and cannot come to its barrier"));
+            let fault = Fault::remote(format!(
+                "rank {gone} has left communicator {id} and cannot come to its barrier"
+            ));
             return self.fail_comm(now, id, FailureKind::RankLeft, fault, &[Rank::from_index(gone)]);
         }
         if comm.barrier.arrived.iter().all(Option::is_some) {
@@ -79,7 +88,10 @@ impl Coordinator {
             .filter(|&rank| comm.barrier.arrived.get(rank).is_none_or(Option::is_none))
             .map(Rank::from_index)
             .collect();
-        let fault = Fault::system(format!("timeout: {} did not come to the barrier of communicator {id}", Ranks(&missing)));
+        let fault = Fault::system(format!(
+            "timeout: {} did not come to the barrier of communicator {id}",
+            Ranks(&missing)
+        ));
         self.fail_comm(now, id, FailureKind::CollectiveTimeout, fault, &missing);
     }
 }

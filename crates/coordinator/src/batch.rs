@@ -70,7 +70,13 @@ impl Batches {
 const AHEAD_MAX: u64 = 1 << 20;
 
 impl Coordinator {
-    pub(crate) fn submit(&mut self, now: HostTime, peer: PeerId, request: u64, ops: &[(CommId, Rank, Descriptor)]) {
+    pub(crate) fn submit(
+        &mut self,
+        now: HostTime,
+        peer: PeerId,
+        request: u64,
+        ops: &[(CommId, Rank, Descriptor)],
+    ) {
         if let Err(fault) = self.check_submission(now, peer, ops) {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
@@ -83,7 +89,8 @@ impl Coordinator {
         let mut booked = Vec::with_capacity(ops.len());
         let mut conflicts = BTreeSet::new();
         for (index, &(comm, rank, descriptor)) in ops.iter().enumerate() {
-            let entry = Entry { descriptor, batch: id, index: u32::try_from(index).unwrap_or(u32::MAX), at: now };
+            let entry =
+                Entry { descriptor, batch: id, index: u32::try_from(index).unwrap_or(u32::MAX), at: now };
             let Some(found) = self.comms.get_mut(&comm) else { continue };
             let (seq, conflict) = found.enqueue(rank, entry);
             booked.push((comm, rank, seq));
@@ -109,7 +116,12 @@ impl Coordinator {
         }
     }
 
-    fn check_submission(&mut self, now: HostTime, peer: PeerId, ops: &[(CommId, Rank, Descriptor)]) -> Result<(), Fault> {
+    fn check_submission(
+        &mut self,
+        now: HostTime,
+        peer: PeerId,
+        ops: &[(CommId, Rank, Descriptor)],
+    ) -> Result<(), Fault> {
         for &(id, rank, descriptor) in ops {
             let comm = self.owned(peer, id, rank)?;
             if let Some(fault) = &comm.fault {
@@ -122,7 +134,9 @@ impl Coordinator {
                 return Err(Fault::usage(format!("rank {rank} has left communicator {id}")));
             }
             if comm.members[rank.index()].next - comm.base > AHEAD_MAX {
-                return Err(Fault::usage(format!("rank {rank} is more than {AHEAD_MAX} operations ahead of communicator {id}")));
+                return Err(Fault::usage(format!(
+                    "rank {rank} is more than {AHEAD_MAX} operations ahead of communicator {id}"
+                )));
             }
             let gone = comm.members.iter().position(|member| member.standing == Standing::Left);
             if let Some(gone) = gone {
@@ -174,7 +188,11 @@ impl Coordinator {
             self.run_ready(now, &closure);
             // An operation may have been complete already and only have waited for its predecessor.
             for comm in closure.comms() {
-                let front = self.comms.get(&comm).and_then(|comm| comm.slots.front()).filter(|slot| slot.is_matched());
+                let front = self
+                    .comms
+                    .get(&comm)
+                    .and_then(|comm| comm.slots.front())
+                    .filter(|slot| slot.is_matched());
                 due.extend(front.and_then(|slot| slot.present().next()).map(|(_, entry)| entry.batch));
             }
         }
@@ -184,7 +202,9 @@ impl Coordinator {
     fn releasable(&mut self, now: HostTime, id: BatchId) -> Option<Closure> {
         let batch = self.batches.by_id.get(&id)?;
         // One operation whose missing ranks are free to come settles it, without a walk over a long group.
-        let waits = |&&(comm, _, seq): &&(CommId, Rank, SeqNo)| self.slot(comm, seq).is_some_and(|slot| !slot.is_matched());
+        let waits = |&&(comm, _, seq): &&(CommId, Rank, SeqNo)| {
+            self.slot(comm, seq).is_some_and(|slot| !slot.is_matched())
+        };
         if let Some(&(comm, _, seq)) = batch.ops.iter().find(waits)
             && self.blocked_absentees(comm, seq).is_empty()
         {
@@ -207,7 +227,9 @@ impl Coordinator {
     fn is_stuck(&self, closure: &mut Closure) -> bool {
         let mut seen = BTreeSet::new();
         loop {
-            let unmatched = |at: &(CommId, SeqNo)| !seen.contains(at) && self.slot(at.0, at.1).is_some_and(|slot| !slot.is_matched());
+            let unmatched = |at: &(CommId, SeqNo)| {
+                !seen.contains(at) && self.slot(at.0, at.1).is_some_and(|slot| !slot.is_matched())
+            };
             let Some(next) = closure.slots.iter().copied().find(unmatched) else { return true };
             seen.insert(next);
             let blocked = self.blocked_absentees(next.0, next.1);
@@ -262,7 +284,9 @@ impl Coordinator {
         let Some(slot) = comm.retire() else { return };
         self.deadlines.clear(comm.due_at.take(), Due::Operation(id));
         self.deadlines.clear(comm.notice_at.take(), Due::Notice(id));
-        let Some(descriptor) = slot.entries.iter().flatten().next().map(|entry| entry.descriptor) else { return };
+        let Some(descriptor) = slot.entries.iter().flatten().next().map(|entry| entry.descriptor) else {
+            return;
+        };
         let streamed = matches!(comm.staging, Staging::Ready(StagingKind::Streamed));
         for entry in slot.entries.iter().flatten() {
             if let Some(batch) = self.batches.by_id.get_mut(&entry.batch) {
@@ -272,10 +296,14 @@ impl Coordinator {
         }
         let (start, estimate) = self.book(id, &descriptor);
         let waits = slot.entries.iter().flatten().map(|entry| now.since(entry.at)).collect();
-        let (size, chunks) = self.comms.get(&id).map_or((0, 0), |comm| (comm.size(), comm.chunks_of(&descriptor)));
+        let (size, chunks) =
+            self.comms.get(&id).map_or((0, 0), |comm| (comm.size(), comm.chunks_of(&descriptor)));
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         self.operations += 1;
-        self.event(now, EventKind::Operation { comm: id, seq, descriptor, size, waits, start, estimate, chunks });
+        self.event(
+            now,
+            EventKind::Operation { comm: id, seq, descriptor, size, waits, start, estimate, chunks },
+        );
         if streamed {
             self.errand(Errand::Stream { comm: id, seq, descriptor });
         }
@@ -284,10 +312,16 @@ impl Coordinator {
     /// Advances the members' virtual clocks over an operation.
     fn book(&mut self, id: CommId, descriptor: &Descriptor) -> (VirtualTime, Estimate) {
         let Some(comm) = self.comms.get(&id) else { return (VirtualTime::ZERO, Estimate::default()) };
-        let clock = |member: &crate::comm::MemberState| self.clocks.get(&member.global).copied().unwrap_or_default();
+        let clock =
+            |member: &crate::comm::MemberState| self.clocks.get(&member.global).copied().unwrap_or_default();
         let start = comm.members.iter().map(clock).max().unwrap_or_default();
-        let concurrent = self.comms.values().filter(|other| other.id != id && other.overlaps(start, &comm.nodes)).count();
-        let work = Work { descriptor, nodes: &comm.nodes, concurrent: u32::try_from(concurrent).unwrap_or(u32::MAX) };
+        let concurrent =
+            self.comms.values().filter(|other| other.id != id && other.overlaps(start, &comm.nodes)).count();
+        let work = Work {
+            descriptor,
+            nodes: &comm.nodes,
+            concurrent: u32::try_from(concurrent).unwrap_or(u32::MAX),
+        };
         let estimate = self.cost.0.estimate(&work);
         let end = start + estimate.total();
         for member in &comm.members {
@@ -342,7 +376,11 @@ impl Coordinator {
         let comm = &self.comms[&id];
         let deadline = first_at + self.options.patience;
         // A process that lives and is not itself blocked here may be computing: NCCL would wait, and so do we.
-        if comm.timeout.is_none() && now < deadline && !missing.is_empty() && missing.iter().all(|&rank| self.is_computing(comm, rank)) {
+        if comm.timeout.is_none()
+            && now < deadline
+            && !missing.is_empty()
+            && missing.iter().all(|&rank| self.is_computing(comm, rank))
+        {
             if let Some(comm) = self.comms.get_mut(&id) {
                 comm.due_at = Some(deadline);
             }
@@ -400,8 +438,11 @@ impl Coordinator {
     /// Fails every batch tied to a communicator; gives the other communicators that they touch.
     pub(crate) fn fail_batches(&mut self, id: CommId, fault: &Fault) -> BTreeSet<CommId> {
         let Some(comm) = self.comms.get_mut(&id) else { return BTreeSet::new() };
-        let starts: BTreeSet<BatchId> =
-            comm.slots.iter().flat_map(|slot| slot.entries.iter().flatten().map(|entry| entry.batch)).collect();
+        let starts: BTreeSet<BatchId> = comm
+            .slots
+            .iter()
+            .flat_map(|slot| slot.entries.iter().flatten().map(|entry| entry.batch))
+            .collect();
         let mut touched = BTreeSet::new();
         for start in starts {
             let closure = self.closure(start);

@@ -65,7 +65,10 @@ impl Slot {
     }
 
     pub(crate) fn present(&self) -> impl Iterator<Item = (Rank, &Entry)> {
-        self.entries.iter().enumerate().filter_map(|(rank, entry)| Some((Rank::from_index(rank), entry.as_ref()?)))
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(rank, entry)| Some((Rank::from_index(rank), entry.as_ref()?)))
     }
 
     pub(crate) fn missing(&self) -> Vec<Rank> {
@@ -98,6 +101,8 @@ pub(crate) struct Comm {
     pub(crate) notice_at: Option<HostTime>,
     pub(crate) conflict_at: Option<HostTime>,
     pub(crate) asymmetry_told: bool,
+    /// When the relay gave up, and why.
+    pub(crate) stream_fault: Option<(HostTime, String)>,
 }
 
 /// How far the making of a communicator's staging has come.
@@ -137,7 +142,10 @@ impl Comm {
             self.slots.push_back(Slot::new(self.members.len(), entry.at));
         }
         let slot = &mut self.slots[at];
-        let conflicts = slot.present().next().is_some_and(|(_, other)| !other.descriptor.conflicts(&entry.descriptor).is_empty());
+        let conflicts = slot
+            .present()
+            .next()
+            .is_some_and(|(_, other)| !other.descriptor.conflicts(&entry.descriptor).is_empty());
         slot.entries[rank.index()] = Some(entry);
         slot.arrived += 1;
         slot.conflict |= conflicts;

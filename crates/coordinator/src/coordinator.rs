@@ -154,10 +154,17 @@ impl Coordinator {
                 self.refuse(now, peer, request, Fault::usage("a session says hello once, first"));
             }
             _ if !is_session => {
-                self.refuse(now, peer, request, Fault::usage("the first message of a connection must be a hello"));
+                self.refuse(
+                    now,
+                    peer,
+                    request,
+                    Fault::usage("the first message of a connection must be a hello"),
+                );
             }
             ToCoordinator::Join(join) => self.join(now, peer, request, *join),
-            ToCoordinator::Staging { comm, rank, outcome } => self.staging(now, peer, request, comm, rank, outcome),
+            ToCoordinator::Staging { comm, rank, outcome } => {
+                self.staging(now, peer, request, comm, rank, outcome)
+            }
             ToCoordinator::Submit { ops } => self.submit(now, peer, request, &ops),
             ToCoordinator::Barrier { comm, rank } => self.barrier_message(now, peer, request, comm, rank),
             ToCoordinator::Leave { comm, rank, how } => self.leave(now, peer, request, comm, rank, how),
@@ -205,6 +212,7 @@ impl Coordinator {
             match due {
                 Due::Operation(comm) => self.operation_due(now, comm),
                 Due::Conflict(comm) => self.conflict_due(now, comm),
+                Due::Stream(comm) => self.stream_due(now, comm),
                 Due::Barrier(comm) => self.barrier_due(now, comm),
                 Due::Join(key) => self.join_due(now, &key),
                 Due::Notice(comm) => self.notice_due(now, comm),
@@ -270,10 +278,16 @@ impl Coordinator {
         let trusted = self.peers.peer(peer).is_some_and(|peer| peer.trusted);
         match (&self.options.token, token) {
             (None, _) if trusted => Ok(()),
-            (None, _) => Err("this coordinator accepts other users and hosts only with a token: start it with FAKEGPU_COORDINATOR_TOKEN"),
+            (None, _) => Err(
+                "this coordinator accepts other users and hosts only with a token: start it with FAKEGPU_COORDINATOR_TOKEN",
+            ),
             (Some(wanted), Some(given)) if same_secret(wanted, given) => Ok(()),
-            (Some(_), Some(_)) => Err("the token is wrong: every rank needs the coordinator's FAKEGPU_COORDINATOR_TOKEN"),
-            (Some(_), None) => Err("this coordinator needs a token: set FAKEGPU_COORDINATOR_TOKEN as it was set for the coordinator"),
+            (Some(_), Some(_)) => {
+                Err("the token is wrong: every rank needs the coordinator's FAKEGPU_COORDINATOR_TOKEN")
+            }
+            (Some(_), None) => Err(
+                "this coordinator needs a token: set FAKEGPU_COORDINATOR_TOKEN as it was set for the coordinator",
+            ),
         }
     }
 
@@ -317,12 +331,16 @@ impl Coordinator {
     /// A communicator that this peer may act in as `rank`, or the fault to answer with.
     pub(crate) fn owned(&self, peer: PeerId, comm: CommId, rank: Rank) -> Result<&Comm, Fault> {
         let found = self.comms.get(&comm).ok_or_else(|| {
-            Fault::usage(format!("communicator {comm} does not exist here: it was destroyed by all its ranks, or never made"))
+            Fault::usage(format!(
+                "communicator {comm} does not exist here: it was destroyed by all its ranks, or never made"
+            ))
         })?;
         let session = self.peers.session(peer).map(|session| session.id);
         match found.members.get(rank.index()) {
             Some(member) if Some(member.session) == session => Ok(found),
-            Some(_) => Err(Fault::usage(format!("rank {rank} of communicator {comm} belongs to another process"))),
+            Some(_) => {
+                Err(Fault::usage(format!("rank {rank} of communicator {comm} belongs to another process")))
+            }
             None => Err(Fault::new(
                 Code::InvalidArgument,
                 format!("communicator {comm} has {} ranks, there is no rank {rank}", found.members.len()),
@@ -333,5 +351,6 @@ impl Coordinator {
 
 /// Compares secrets in a time that depends on the lengths alone.
 fn same_secret(wanted: &str, given: &str) -> bool {
-    wanted.len() == given.len() && wanted.bytes().zip(given.bytes()).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
+    wanted.len() == given.len()
+        && wanted.bytes().zip(given.bytes()).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
 }

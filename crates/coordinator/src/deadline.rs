@@ -13,6 +13,8 @@ pub(crate) enum Due {
     Operation(CommId),
     /// A communicator's conflict has waited for the remaining ranks.
     Conflict(CommId),
+    /// A communicator's bytes stopped flowing a while ago, and no death explains it.
+    Stream(CommId),
     /// A communicator's barrier has waited as long as it may.
     Barrier(CommId),
     /// Ranks have waited for the rest of their communicator.

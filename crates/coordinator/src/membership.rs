@@ -10,7 +10,15 @@ use crate::session::{Departed, Session, process_name};
 use crate::{Coordinator, Errand, PeerId, sentence};
 
 impl Coordinator {
-    pub(crate) fn leave(&mut self, now: HostTime, peer: PeerId, request: u64, id: CommId, rank: Rank, how: Leave) {
+    pub(crate) fn leave(
+        &mut self,
+        now: HostTime,
+        peer: PeerId,
+        request: u64,
+        id: CommId,
+        rank: Rank,
+        how: Leave,
+    ) {
         if let Err(fault) = self.owned(peer, id, rank) {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
@@ -27,7 +35,13 @@ impl Coordinator {
             let fault = Fault::remote(format!("{name} aborted communicator {id}"));
             self.fail_comm(now, id, FailureKind::Aborted, fault, &[rank]);
         } else {
-            self.fail_if_missed(now, id, &[rank], &format!("{name} left communicator {id}"), FailureKind::RankLeft);
+            self.fail_if_missed(
+                now,
+                id,
+                &[rank],
+                &format!("{name} left communicator {id}"),
+                FailureKind::RankLeft,
+            );
         }
         self.reply(peer, request, ToRank::Done);
         self.bury(id);
@@ -36,7 +50,12 @@ impl Coordinator {
     /// A process is gone: its communicators fail at once if it died, or where others still need it.
     pub(crate) fn session_ended(&mut self, now: HostTime, session: &Session) {
         let ending = self.peers.departed(session.id).map_or(Ending::Died, |departed| departed.ending);
-        let departed = Departed { session: session.id, ending, pid: session.hello.pid, program: session.hello.program.clone() };
+        let departed = Departed {
+            session: session.id,
+            ending,
+            pid: session.hello.pid,
+            program: session.hello.program.clone(),
+        };
         self.drop_batches_of(session.id);
         self.meetings_without(now, session.id, &departed);
         let comms: Vec<CommId> = self.comms.keys().copied().collect();
@@ -79,13 +98,16 @@ impl Coordinator {
         if comm.fault.is_some() {
             return;
         }
-        let missed = comm.slots.iter().find(|slot| gone.iter().any(|rank| slot.entries[rank.index()].is_none()));
+        let missed =
+            comm.slots.iter().find(|slot| gone.iter().any(|rank| slot.entries[rank.index()].is_none()));
         let waited = missed.and_then(|slot| slot.present().next()).map(|(_, entry)| entry.descriptor);
         let at_barrier = !comm.barrier.is_empty();
         let text = match waited {
             Some(descriptor) => format!("{what} while others wait for it in {descriptor}"),
             None if at_barrier => format!("{what} while others wait for it at a barrier"),
-            None if matches!(comm.staging, Staging::Mapping { .. }) => format!("{what} while the communicator was being made"),
+            None if matches!(comm.staging, Staging::Mapping { .. }) => {
+                format!("{what} while the communicator was being made")
+            }
             None => return,
         };
         self.fail_comm(now, id, failure, Fault::remote(text), gone);
@@ -93,17 +115,31 @@ impl Coordinator {
 
     /// A communicator has failed: everything that waits in it, or is tied to it, is told; the rest learn when
     /// they call, or in the middle of moving bytes.
-    pub(crate) fn fail_comm(&mut self, now: HostTime, id: CommId, failure: FailureKind, fault: Fault, culprits: &[Rank]) {
+    pub(crate) fn fail_comm(
+        &mut self,
+        now: HostTime,
+        id: CommId,
+        failure: FailureKind,
+        fault: Fault,
+        culprits: &[Rank],
+    ) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         if comm.fault.is_some() {
             return;
         }
         comm.fault = Some(fault.clone());
-        let globals: Vec<GlobalRank> = culprits.iter().filter_map(|rank| Some(comm.members.get(rank.index())?.global)).collect();
+        let globals: Vec<GlobalRank> =
+            culprits.iter().filter_map(|rank| Some(comm.members.get(rank.index())?.global)).collect();
         self.failures += 1;
         self.event(
             now,
-            EventKind::Failure { comm: Some(id), failure, code: fault.code, detail: fault.detail.clone(), culprits: globals },
+            EventKind::Failure {
+                comm: Some(id),
+                failure,
+                code: fault.code,
+                detail: fault.detail.clone(),
+                culprits: globals,
+            },
         );
         let tied = self.fail_batches(id, &fault);
         self.poison(id, &fault);
@@ -125,12 +161,9 @@ impl Coordinator {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         comm.slots.clear();
         let barrier = std::mem::take(&mut comm.barrier);
-        let (due, notice, conflict) = (comm.due_at.take(), comm.notice_at.take(), comm.conflict_at.take());
+        comm.barrier.due_at = barrier.due_at;
         let sessions = comm.live_sessions();
-        self.deadlines.clear(due, Due::Operation(id));
-        self.deadlines.clear(notice, Due::Notice(id));
-        self.deadlines.clear(conflict, Due::Conflict(id));
-        self.deadlines.clear(barrier.due_at, Due::Barrier(id));
+        self.clear_deadlines(id);
         for arrival in barrier.arrived.into_iter().flatten() {
             self.answer(arrival.peer, arrival.request, ToRank::Failed(fault.clone()));
         }
@@ -148,13 +181,25 @@ impl Coordinator {
         if !comm.is_deserted() {
             return;
         }
-        let (due, notice, conflict, barrier) = (comm.due_at, comm.notice_at, comm.conflict_at, comm.barrier.due_at);
+        let (due, notice, conflict, barrier) =
+            (comm.due_at, comm.notice_at, comm.conflict_at, comm.barrier.due_at);
         self.deadlines.clear(due, Due::Operation(id));
         self.deadlines.clear(notice, Due::Notice(id));
         self.deadlines.clear(conflict, Due::Conflict(id));
         self.deadlines.clear(barrier, Due::Barrier(id));
         self.comms.remove(&id);
         self.errand(Errand::Detach { comm: id });
+    }
+
+    /// Nothing of a communicator happens by itself any more.
+    fn clear_deadlines(&mut self, id: CommId) {
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        let stream = comm.stream_fault.take().map(|(at, _)| at);
+        self.deadlines.clear(comm.due_at.take(), Due::Operation(id));
+        self.deadlines.clear(comm.notice_at.take(), Due::Notice(id));
+        self.deadlines.clear(comm.conflict_at.take(), Due::Conflict(id));
+        self.deadlines.clear(comm.barrier.due_at.take(), Due::Barrier(id));
+        self.deadlines.clear(stream, Due::Stream(id));
     }
 
     /// A connection offers itself as a rank's data connection.
@@ -179,17 +224,37 @@ impl Coordinator {
         if self.peers.nonce_of(hello.session) != Some(hello.secret) {
             return Err(Fault::usage("the data connection does not belong to a session"));
         }
-        let comm = self.comms.get(&hello.comm).ok_or_else(|| Fault::usage("the data connection's communicator does not exist"))?;
+        let comm = self
+            .comms
+            .get(&hello.comm)
+            .ok_or_else(|| Fault::usage("the data connection's communicator does not exist"))?;
         let member = comm.members.get(hello.rank.index());
         match member {
             Some(member) if member.session == hello.session && !member.attached => {
                 Ok((u32::try_from(comm.size()).unwrap_or(u32::MAX), comm.slot_bytes))
             }
-            _ => Err(Fault::usage(format!("rank {} of communicator {} is not this session's to attach", hello.rank, hello.comm))),
+            _ => Err(Fault::usage(format!(
+                "rank {} of communicator {} is not this session's to attach",
+                hello.rank, hello.comm
+            ))),
         }
     }
 
+    /// The relay gave up. A data connection's end is usually a process's death, which its session is about to
+    /// say with more words: wait for them a little.
     pub(crate) fn stream_failed(&mut self, now: HostTime, id: CommId, why: &str) {
+        let at = now + self.options.conflict_grace;
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        if comm.fault.is_none() && comm.stream_fault.is_none() {
+            comm.stream_fault = Some((at, why.to_owned()));
+            self.deadlines.set(at, Due::Stream(id));
+        }
+    }
+
+    pub(crate) fn stream_due(&mut self, now: HostTime, id: CommId) {
+        let Some((_, why)) = self.comms.get_mut(&id).and_then(|comm| comm.stream_fault.take()) else {
+            return;
+        };
         let fault = Fault::system(format!("the bytes of communicator {id} could not be moved: {why}"));
         self.fail_comm(now, id, FailureKind::Staging, fault, &[]);
     }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fakegpu_proto::event::FailureKind;
-use fakegpu_proto::{EventKind, Fault, JoinComm, Member, Offer, StagingKind, StagingOutcome, ToRank, UniqueId};
+use fakegpu_proto::{
+    EventKind, Fault, JoinComm, Member, Offer, StagingKind, StagingOutcome, ToRank, UniqueId,
+};
 use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, Rank, Ranks, SessionId, VirtualTime};
 
 use crate::barrier::Barrier;
@@ -46,11 +48,48 @@ pub(crate) struct Meeting {
 #[derive(Debug, Default)]
 pub(crate) struct Rendezvous {
     by_id: BTreeMap<RendezvousKey, Meeting>,
+    /// Meetings that failed before all had come, oldest first: the latecomers are told at once.
+    failed: VecDeque<Failed>,
+}
+
+/// A meeting that failed.
+#[derive(Debug)]
+struct Failed {
+    key: RendezvousKey,
+    fault: Fault,
+    absent: Vec<Rank>,
+}
+
+/// Failed meetings that are remembered.
+const FAILED_MAX: usize = 256;
+
+impl Rendezvous {
+    /// What a rank that comes to a failed meeting is told, once. A rank that was there and comes again begins
+    /// anew: programs may use an id twice.
+    fn latecomer(&mut self, key: &RendezvousKey, rank: Rank) -> Option<Fault> {
+        let at = self.failed.iter().position(|failed| failed.key == *key)?;
+        let failed = &mut self.failed[at];
+        if let Some(place) = failed.absent.iter().position(|&absent| absent == rank) {
+            failed.absent.swap_remove(place);
+            return Some(failed.fault.clone());
+        }
+        self.failed.remove(at);
+        None
+    }
+
+    fn remember(&mut self, key: &RendezvousKey, fault: &Fault, absent: Vec<Rank>) {
+        if self.failed.len() == FAILED_MAX {
+            self.failed.pop_front();
+        }
+        self.failed.push_back(Failed { key: key.clone(), fault: fault.clone(), absent });
+    }
 }
 
 impl Coordinator {
     pub(crate) fn join(&mut self, now: HostTime, peer: PeerId, request: u64, join: JoinComm) {
-        let Some((session, timeout)) = self.peers.session(peer).map(|session| (session.id, session.hello.join_timeout_ms)) else {
+        let Some((session, timeout)) =
+            self.peers.session(peer).map(|session| (session.id, session.hello.join_timeout_ms))
+        else {
             return;
         };
         if join.size == 0 || join.size > COMM_SIZE_MAX || join.rank.0 >= join.size {
@@ -65,10 +104,14 @@ impl Coordinator {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
         let key = join.unique_id.clone();
+        if let Some(fault) = self.rendezvous.latecomer(&key, join.rank) {
+            return self.reply(peer, request, ToRank::Failed(fault));
+        }
         let timeout = timeout.map_or(self.options.join_timeout, HostSpan::from_millis);
         let (due_at, notice_at) = (now + timeout, now + self.options.notice_after);
         if !self.rendezvous.by_id.contains_key(&key) {
-            let meeting = Meeting { size: join.size, by_rank: BTreeMap::new(), first_at: now, due_at, notice_at };
+            let meeting =
+                Meeting { size: join.size, by_rank: BTreeMap::new(), first_at: now, due_at, notice_at };
             self.rendezvous.by_id.insert(key.clone(), meeting);
             self.deadlines.set(due_at, Due::Join(key.clone()));
             self.deadlines.set(notice_at, Due::JoinNotice(key.clone()));
@@ -82,8 +125,6 @@ impl Coordinator {
         let meeting = &self.rendezvous.by_id[&key];
         if meeting.by_rank.len() == meeting.size as usize {
             self.make_comm(now, &key);
-        } else if let Some(fault) = self.never_complete(&key) {
-            self.fail_meeting(now, &key, FailureKind::RankDied, fault);
         }
     }
 
@@ -92,7 +133,9 @@ impl Coordinator {
         let Some(meeting) = self.rendezvous.by_id.get_mut(key) else { return Ok(()) };
         let rank = waiter.join.rank;
         let name = |waiter: &Waiter, peers: &crate::session::Peers| {
-            peers.session(waiter.peer).map_or_else(String::new, |session| process_name(session.hello.pid, &session.hello.program))
+            peers
+                .session(waiter.peer)
+                .map_or_else(String::new, |session| process_name(session.hello.pid, &session.hello.program))
         };
         if meeting.size != waiter.join.size {
             let other = meeting.by_rank.values().next();
@@ -117,7 +160,8 @@ impl Coordinator {
             ));
             return Err((fault, Box::new(waiter)));
         }
-        let mode = |waiter: &Waiter| self.peers.session(waiter.peer).map(|session| session.hello.dist_mode.clone());
+        let mode =
+            |waiter: &Waiter| self.peers.session(waiter.peer).map(|session| session.hello.dist_mode.clone());
         if let Some(other) = meeting.by_rank.values().find(|other| mode(other) != mode(&waiter)) {
             let fault = Fault::usage(format!(
                 "FAKEGPU_DIST_MODE differs: rank {rank} has `{}`, rank {} has `{}`",
@@ -135,10 +179,20 @@ impl Coordinator {
         let Some(meeting) = self.rendezvous.by_id.remove(key) else { return };
         self.close_meeting(key, &meeting);
         self.failures += 1;
+        self.rendezvous.remember(key, &fault, meeting.missing());
         for waiter in meeting.by_rank.values() {
             self.answer(waiter.peer, waiter.request, ToRank::Failed(fault.clone()));
         }
-        self.event(now, EventKind::Failure { comm: None, failure, code: fault.code, detail: fault.detail, culprits: Vec::new() });
+        self.event(
+            now,
+            EventKind::Failure {
+                comm: None,
+                failure,
+                code: fault.code,
+                detail: fault.detail,
+                culprits: Vec::new(),
+            },
+        );
     }
 
     fn close_meeting(&mut self, key: &RendezvousKey, meeting: &Meeting) {
@@ -174,7 +228,11 @@ impl Coordinator {
         let comm = Comm {
             id,
             nodes: members.iter().map(|member| member.node).collect(),
-            members: waiters.iter().zip(&members).map(|(waiter, member)| member_state(waiter, member)).collect(),
+            members: waiters
+                .iter()
+                .zip(&members)
+                .map(|(waiter, member)| member_state(waiter, member))
+                .collect(),
             staging: Staging::Mapping {
                 told: vec![None; waiters.len()],
                 count: 0,
@@ -194,10 +252,12 @@ impl Coordinator {
             notice_at: None,
             conflict_at: None,
             asymmetry_told: false,
+            stream_fault: None,
         };
         self.comms.insert(id, comm);
         for waiter in &waiters {
-            let joined = ToRank::Joined { comm: id, members: members.clone(), offer: offer.clone(), slot_bytes };
+            let joined =
+                ToRank::Joined { comm: id, members: members.clone(), offer: offer.clone(), slot_bytes };
             self.answer(waiter.peer, waiter.request, joined);
         }
     }
@@ -207,7 +267,12 @@ impl Coordinator {
             .iter()
             .filter_map(|waiter| {
                 let hello = &self.peers.session(waiter.peer)?.hello;
-                Some(Joiner { session: waiter.session, hello, device: waiter.join.device, rank: waiter.join.rank })
+                Some(Joiner {
+                    session: waiter.session,
+                    hello,
+                    device: waiter.join.device,
+                    rank: waiter.join.rank,
+                })
             })
             .collect();
         let (mut grew, mut placed) = (false, Vec::new());
@@ -227,7 +292,8 @@ impl Coordinator {
 
     /// How bytes may move: by shared memory where all stand on one host and nobody refuses.
     fn offer(&self, waiters: &[&Waiter]) -> (Offer, Option<u32>) {
-        let hellos: Vec<_> = waiters.iter().filter_map(|waiter| Some(&self.peers.session(waiter.peer)?.hello)).collect();
+        let hellos: Vec<_> =
+            waiters.iter().filter_map(|waiter| Some(&self.peers.session(waiter.peer)?.hello)).collect();
         let chunk = hellos.iter().filter_map(|hello| hello.chunk_bytes).min();
         let offer = if hellos.iter().any(|hello| hello.force_socket) {
             Offer::Streamed { why: "FAKEGPU_STAGING_FORCE_SOCKET is set".to_owned() }
@@ -242,11 +308,21 @@ impl Coordinator {
         (offer, chunk)
     }
 
-    pub(crate) fn staging(&mut self, now: HostTime, peer: PeerId, request: u64, id: CommId, rank: Rank, outcome: StagingOutcome) {
+    pub(crate) fn staging(
+        &mut self,
+        now: HostTime,
+        peer: PeerId,
+        request: u64,
+        id: CommId,
+        rank: Rank,
+        outcome: StagingOutcome,
+    ) {
         let checked = self.owned(peer, id, rank).and_then(|comm| match (&comm.fault, &comm.staging) {
             (Some(fault), _) => Err(fault.clone()),
             (None, Staging::Mapping { told, .. }) if told[rank.index()].is_none() => Ok(()),
-            (None, _) => Err(Fault::usage(format!("rank {rank} of communicator {id} has told of its staging already"))),
+            (None, _) => {
+                Err(Fault::usage(format!("rank {rank} of communicator {id} has told of its staging already")))
+            }
         });
         if let Err(fault) = checked {
             return self.reply(peer, request, ToRank::Failed(fault));
@@ -269,7 +345,8 @@ impl Coordinator {
     fn staging_decided(&mut self, now: HostTime, id: CommId) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         let members: Vec<GlobalRank> = comm.members.iter().map(|member| member.global).collect();
-        let Staging::Mapping { told, refused, waits, .. } = std::mem::replace(&mut comm.staging, Staging::Ready(StagingKind::Shared))
+        let Staging::Mapping { told, refused, waits, .. } =
+            std::mem::replace(&mut comm.staging, Staging::Ready(StagingKind::Shared))
         else {
             return;
         };
@@ -278,7 +355,10 @@ impl Coordinator {
         for (peer, request) in told.into_iter().flatten() {
             self.answer(peer, request, ToRank::Staged { comm: id, kind });
         }
-        self.event(now, EventKind::CommCreated { comm: id, members, waits, staging: kind, fallback: refused });
+        self.event(
+            now,
+            EventKind::CommCreated { comm: id, members, waits, staging: kind, fallback: refused },
+        );
     }
 
     /// Fails the staging requests that wait in a communicator that has failed.
@@ -303,7 +383,8 @@ impl Coordinator {
     pub(crate) fn join_notice_due(&mut self, now: HostTime, key: &RendezvousKey) {
         let again = now + self.options.notice_again;
         let Some(meeting) = self.rendezvous.by_id.get(key) else { return };
-        let text = format!("still waiting after {}: {}", now.since(meeting.first_at), self.absence(key, meeting));
+        let text =
+            format!("still waiting after {}: {}", now.since(meeting.first_at), self.absence(key, meeting));
         let teller = meeting.by_rank.values().next().map(|waiter| waiter.peer);
         if let Some(meeting) = self.rendezvous.by_id.get_mut(key) {
             meeting.notice_at = again;
@@ -325,7 +406,9 @@ impl Coordinator {
             Ranks(&missing)
         );
         let elsewhere = self.rendezvous.by_id.iter().find(|(other, others)| {
-            *other != key && others.size == meeting.size && missing.iter().any(|rank| others.by_rank.contains_key(rank))
+            *other != key
+                && others.size == meeting.size
+                && missing.iter().any(|rank| others.by_rank.contains_key(rank))
         });
         if let Some((other, others)) = elsewhere {
             let there: Vec<Rank> = others.by_rank.keys().copied().collect();
@@ -340,50 +423,33 @@ impl Coordinator {
         text
     }
 
-    /// A process is gone: whoever waits with it, or for it, is told.
+    /// A process is gone: whoever waits with it is told. That it will be missed elsewhere is not known: the
+    /// coordinator may serve several jobs, and the next one's ranks have the same numbers.
     pub(crate) fn meetings_without(&mut self, now: HostTime, session: SessionId, departed: &Departed) {
         let keys: Vec<RendezvousKey> = self.rendezvous.by_id.keys().cloned().collect();
         for key in keys {
             let Some(meeting) = self.rendezvous.by_id.get_mut(&key) else { continue };
-            let held: Vec<Rank> =
-                meeting.by_rank.iter().filter(|(_, waiter)| waiter.session == session).map(|(&rank, _)| rank).collect();
-            let fault = if held.is_empty() {
-                self.never_complete(&key)
-            } else {
-                for rank in &held {
-                    meeting.by_rank.remove(rank);
-                }
-                Some(Fault::remote(format!(
-                    "{} ({}) died while a communicator of {} (id {}) was being made",
-                    Ranks(&held),
-                    process_name(departed.pid, &departed.program),
-                    meeting.size,
-                    key.short()
-                )))
-            };
-            if let Some(fault) = fault {
-                self.fail_meeting(now, &key, FailureKind::RankDied, fault);
+            let held: Vec<Rank> = meeting
+                .by_rank
+                .iter()
+                .filter(|(_, waiter)| waiter.session == session)
+                .map(|(&rank, _)| rank)
+                .collect();
+            if held.is_empty() {
+                continue;
             }
-        }
-    }
-
-    /// Why a meeting of the whole world can never be complete: a rank's process is already dead.
-    fn never_complete(&self, key: &RendezvousKey) -> Option<Fault> {
-        let meeting = self.rendezvous.by_id.get(key)?;
-        let waiter = meeting.by_rank.values().next()?;
-        let placement = self.peers.session(waiter.peer)?.hello.placement?;
-        if placement.world_size != meeting.size || placement.global_rank.0 != waiter.join.rank.0 {
-            return None;
-        }
-        meeting.missing().into_iter().find_map(|rank| {
-            let departed = self.peers.dead_placements.get(&GlobalRank(rank.0))?;
-            Some(Fault::remote(format!(
-                "rank {rank} ({}) died before it joined a communicator of {} (id {})",
+            for rank in &held {
+                meeting.by_rank.remove(rank);
+            }
+            let fault = Fault::remote(format!(
+                "{} ({}) died while a communicator of {} (id {}) was being made",
+                Ranks(&held),
                 process_name(departed.pid, &departed.program),
                 meeting.size,
                 key.short()
-            )))
-        })
+            ));
+            self.fail_meeting(now, &key, FailureKind::RankDied, fault);
+        }
     }
 }
 
@@ -424,7 +490,10 @@ mod tests {
         for size in [1, 2, 3, 8, 64, 1024, 65_536] {
             let bytes = slot_bytes(size, None, 16 << 20);
             assert!(bytes >= size * 8, "{size} ranks: {bytes}");
-            assert!(size > 1024 || u64::from(bytes) * 4 * u64::from(size) <= 256 << 20, "{size} ranks: {bytes}");
+            assert!(
+                size > 1024 || u64::from(bytes) * 4 * u64::from(size) <= 256 << 20,
+                "{size} ranks: {bytes}"
+            );
             assert_eq!(bytes % 64, 0);
         }
         assert_eq!(slot_bytes(8, None, 16 << 20), 256 << 10);

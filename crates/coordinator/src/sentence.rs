@@ -86,8 +86,12 @@ fn fields(camps: &[Camp]) -> String {
 fn one_ahead(comm: &Comm, at: usize, minority: &Camp, majority: &Camp) -> Option<String> {
     let next = comm.slots.get(at + 1)?;
     let (_, entry) = next.present().find(|(rank, _)| majority.ranks.contains(rank))?;
-    (entry.descriptor.signature() == minority.descriptor.signature())
-        .then(|| format!(". What {} called is what the others call next: it is one operation ahead", Ranks(&minority.ranks)))
+    (entry.descriptor.signature() == minority.descriptor.signature()).then(|| {
+        format!(
+            ". What {} called is what the others call next: it is one operation ahead",
+            Ranks(&minority.ranks)
+        )
+    })
 }
 
 /// Describes an operation that nobody completed in time.
@@ -111,7 +115,8 @@ fn absence(coordinator: &Coordinator, comm: &Comm) -> String {
     for rank in slot.missing() {
         reasons.entry(whereabouts(coordinator, comm, rank)).or_default().push(rank);
     }
-    let missing: Vec<String> = reasons.iter().map(|(reason, ranks)| format!("{} ({reason})", Ranks(ranks))).collect();
+    let missing: Vec<String> =
+        reasons.iter().map(|(reason, ranks)| format!("{} ({reason})", Ranks(ranks))).collect();
     format!(
         "operation {} of communicator {}, {call}, was called by {} and misses {}",
         comm.base,
@@ -129,8 +134,12 @@ fn whereabouts(coordinator: &Coordinator, comm: &Comm, rank: Rank) -> String {
     }
     match coordinator.peers.by_session(member.session) {
         None => "gone".to_owned(),
-        Some((_, session)) if session.waiting == 0 => format!("alive and outside NCCL, on node {}", coordinator.world.node_name(comm.nodes[rank.index()])),
-        Some((_, session)) => elsewhere(coordinator, comm, session.id).unwrap_or_else(|| "waiting in another NCCL call".to_owned()),
+        Some((_, session)) if session.waiting == 0 => format!(
+            "alive and outside NCCL, on node {}",
+            coordinator.world.node_name(comm.nodes[rank.index()])
+        ),
+        Some((_, session)) => elsewhere(coordinator, comm, session.id)
+            .unwrap_or_else(|| "waiting in another NCCL call".to_owned()),
     }
 }
 
@@ -149,11 +158,14 @@ pub(crate) fn death(comm: &Comm, gone: &[Rank], process: &str) -> String {
     let global = if globals == gone { String::new() } else { format!(", global {}", Ranks(&globals)) };
     let place = match comm.slots.front() {
         Some(slot) => match slot.present().next() {
-            Some((_, entry)) => format!("while operation {}, {}, was being called", comm.base, entry.descriptor),
+            Some((_, entry)) => {
+                format!("while operation {}, {}, was being called", comm.base, entry.descriptor)
+            }
             None => format!("before operation {}", comm.base),
         },
         None => format!("after operation {} was matched", comm.base.saturating_sub(1)),
     };
-    let place = if comm.base == 0 && comm.slots.is_empty() { "before its first operation".to_owned() } else { place };
+    let place =
+        if comm.base == 0 && comm.slots.is_empty() { "before its first operation".to_owned() } else { place };
     format!("{} of communicator {}{global} ({process}) died {place}", Ranks(gone), comm.id)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fakegpu_proto::{Hello, event::Ending};
-use fakegpu_units::{GlobalRank, SessionId};
+use fakegpu_units::SessionId;
 
 use crate::PeerId;
 
@@ -54,8 +54,6 @@ pub(crate) struct Peers {
     sessions_made: u64,
     /// The last processes that ended, oldest first; bounded, since it only feeds sentences.
     departed: Vec<Departed>,
-    /// Ranks of the job whose process died before it joined anything.
-    pub(crate) dead_placements: BTreeMap<GlobalRank, Departed>,
 }
 
 const DEPARTED_MAX: usize = 4096;
@@ -121,11 +119,6 @@ impl Peers {
             pid: session.hello.pid,
             program: session.hello.program.clone(),
         };
-        if departed.ending != Ending::Goodbye
-            && let Some(placement) = session.hello.placement
-        {
-            self.dead_placements.insert(placement.global_rank, departed.clone());
-        }
         if self.departed.len() == DEPARTED_MAX {
             self.departed.remove(0);
         }

@@ -45,8 +45,12 @@ impl TextComms {
     /// A connection ended: its lines wait no more, its ranks stay.
     pub(crate) fn forget_waiter(&mut self, peer: PeerId) {
         for comm in self.making.values_mut() {
-            let gone: Vec<Rank> =
-                comm.waiting.iter().filter(|(_, waiting)| waiting.peer == peer).map(|(&rank, _)| rank).collect();
+            let gone: Vec<Rank> = comm
+                .waiting
+                .iter()
+                .filter(|(_, waiting)| waiting.peer == peer)
+                .map(|(&rank, _)| rank)
+                .collect();
             for rank in gone {
                 comm.waiting.remove(&rank);
                 comm.ranks.remove(&rank);
@@ -59,7 +63,12 @@ impl TextComms {
     }
 
     pub(crate) fn next_due(&self) -> Option<HostTime> {
-        self.making.values().chain(self.made.values()).flat_map(|comm| comm.waiting.values()).map(|waiting| waiting.due_at).min()
+        self.making
+            .values()
+            .chain(self.made.values())
+            .flat_map(|comm| comm.waiting.values())
+            .map(|waiting| waiting.due_at)
+            .min()
     }
 }
 
@@ -81,20 +90,31 @@ impl Coordinator {
 
     /// Answers the lines that have waited as long as they may.
     pub(crate) fn text_due(&mut self, now: HostTime) {
-        let late: Vec<UniqueId> = self.text_comms.making.iter().filter(|(_, comm)| comm.is_late(now)).map(|(id, _)| id.clone()).collect();
+        let late: Vec<UniqueId> = self
+            .text_comms
+            .making
+            .iter()
+            .filter(|(_, comm)| comm.is_late(now))
+            .map(|(id, _)| id.clone())
+            .collect();
         for id in late {
             let Some(comm) = self.text_comms.making.remove(&id) else { continue };
-            let missing: Vec<Rank> = (0..comm.size).map(Rank).filter(|rank| !comm.ranks.contains(rank)).collect();
-            let error = TextError::new("timeout_waiting_for_ranks", format!("{} did not come", Ranks(&missing)));
+            let missing: Vec<Rank> =
+                (0..comm.size).map(Rank).filter(|rank| !comm.ranks.contains(rank)).collect();
+            let error =
+                TextError::new("timeout_waiting_for_ranks", format!("{} did not come", Ranks(&missing)));
             self.answer_all(&comm, &error.to_line());
         }
-        let late: Vec<CommId> = self.text_comms.made.iter().filter(|(_, comm)| comm.is_late(now)).map(|(&id, _)| id).collect();
+        let late: Vec<CommId> =
+            self.text_comms.made.iter().filter(|(_, comm)| comm.is_late(now)).map(|(&id, _)| id).collect();
         for id in late {
             let Some(comm) = self.text_comms.made.get_mut(&id) else { continue };
             comm.failed = true;
-            let missing: Vec<Rank> = comm.ranks.iter().copied().filter(|rank| !comm.waiting.contains_key(rank)).collect();
+            let missing: Vec<Rank> =
+                comm.ranks.iter().copied().filter(|rank| !comm.waiting.contains_key(rank)).collect();
             let waiting = std::mem::take(&mut comm.waiting);
-            let error = TextError::new("timeout_waiting_for_barrier", format!("{} did not come", Ranks(&missing)));
+            let error =
+                TextError::new("timeout_waiting_for_barrier", format!("{} did not come", Ranks(&missing)));
             for waiting in waiting.values() {
                 self.line(waiting.peer, error.to_line());
             }
@@ -108,7 +128,12 @@ impl Coordinator {
     }
 
     /// Answers a request now (`Some`), later (`None`), or with an error.
-    fn text_request(&mut self, now: HostTime, peer: PeerId, line: TextLine) -> Result<Option<String>, TextError> {
+    fn text_request(
+        &mut self,
+        now: HostTime,
+        peer: PeerId,
+        line: TextLine,
+    ) -> Result<Option<String>, TextError> {
         let TextLine { request, token } = line;
         if request != TextRequest::Ping {
             self.authorise(peer, token.as_deref()).map_err(|why| TextError::new("unauthorised", why))?;
@@ -119,7 +144,9 @@ impl Coordinator {
                 ("version", &PROTOCOL_VERSION),
                 ("transport", &self.options.transport),
             ]))),
-            TextRequest::Hello { client } => Ok(Some(ok_line(&[("client", &client), ("version", &PROTOCOL_VERSION)]))),
+            TextRequest::Hello { client } => {
+                Ok(Some(ok_line(&[("client", &client), ("version", &PROTOCOL_VERSION)])))
+            }
             TextRequest::Stats => {
                 let stats = self.stats();
                 Ok(Some(ok_line(&[
@@ -147,16 +174,32 @@ impl Coordinator {
         }
     }
 
-    fn text_init(&mut self, peer: PeerId, id: UniqueId, size: u32, rank: Rank, due_at: HostTime) -> Result<Option<String>, TextError> {
+    fn text_init(
+        &mut self,
+        peer: PeerId,
+        id: UniqueId,
+        size: u32,
+        rank: Rank,
+        due_at: HostTime,
+    ) -> Result<Option<String>, TextError> {
         if size == 0 || size > TEXT_RANKS_MAX || rank.0 >= size {
-            return Err(TextError::new("invalid_rank", format!("rank {rank} of {size}: ranks run from 0, at most {TEXT_RANKS_MAX} of them")));
+            return Err(TextError::new(
+                "invalid_rank",
+                format!("rank {rank} of {size}: ranks run from 0, at most {TEXT_RANKS_MAX} of them"),
+            ));
         }
         if self.text_comms.making.len() + self.text_comms.made.len() >= TEXT_COMMS_MAX {
-            return Err(TextError::new("too_many_communicators", format!("at most {TEXT_COMMS_MAX} at a time")));
+            return Err(TextError::new(
+                "too_many_communicators",
+                format!("at most {TEXT_COMMS_MAX} at a time"),
+            ));
         }
         let comm = self.text_comms.making.entry(id.clone()).or_insert_with(|| TextComm::new(size));
         if comm.size != size {
-            return Err(TextError::new("world_size_mismatch", format!("rank {rank} says {size}, others say {}", comm.size)));
+            return Err(TextError::new(
+                "world_size_mismatch",
+                format!("rank {rank} says {size}, others say {}", comm.size),
+            ));
         }
         if !comm.ranks.insert(rank) {
             return Err(TextError::new("duplicate_rank", format!("rank {rank} has come already")));
@@ -170,7 +213,10 @@ impl Coordinator {
         let number = CommId(self.comms_made);
         comm.id = Some(number);
         for (rank, waiting) in std::mem::take(&mut comm.waiting) {
-            self.line(waiting.peer, ok_line(&[("comm_id", &number), ("seqno", &0), ("rank", &rank), ("world_size", &size)]));
+            self.line(
+                waiting.peer,
+                ok_line(&[("comm_id", &number), ("seqno", &0), ("rank", &rank), ("world_size", &size)]),
+            );
         }
         self.text_comms.made.insert(number, comm);
         Ok(None)
@@ -187,17 +233,33 @@ impl Coordinator {
         Ok(ok_line(&[("comm_id", &id), ("rank", &rank), ("remaining", &left)]))
     }
 
-    fn text_barrier(&mut self, peer: PeerId, id: CommId, rank: Rank, seqno: SeqNo, due_at: HostTime) -> Result<Option<String>, TextError> {
+    fn text_barrier(
+        &mut self,
+        peer: PeerId,
+        id: CommId,
+        rank: Rank,
+        seqno: SeqNo,
+        due_at: HostTime,
+    ) -> Result<Option<String>, TextError> {
         let comm = self.text_comms.member(id, rank)?;
         let next = comm.barriers + 1;
         if comm.failed {
-            return Err(TextError::new("timeout_waiting_for_barrier", "an earlier barrier of this communicator timed out"));
+            return Err(TextError::new(
+                "timeout_waiting_for_barrier",
+                "an earlier barrier of this communicator timed out",
+            ));
         }
         if comm.waiting.contains_key(&rank) {
-            return Err(TextError::new("repeated_seqno", format!("rank {rank} is already at barrier {next}")));
+            return Err(TextError::new(
+                "repeated_seqno",
+                format!("rank {rank} is already at barrier {next}"),
+            ));
         }
         if seqno.0 < next {
-            return Err(TextError::new("stale_seqno", format!("barrier {seqno} is over, the next is {next}")));
+            return Err(TextError::new(
+                "stale_seqno",
+                format!("barrier {seqno} is over, the next is {next}"),
+            ));
         }
         if seqno.0 > next {
             return Err(TextError::new("early_seqno", format!("barrier {seqno} is not next, {next} is")));
@@ -208,7 +270,10 @@ impl Coordinator {
         }
         comm.barriers = next;
         for (rank, waiting) in std::mem::take(&mut comm.waiting) {
-            self.line(waiting.peer, ok_line(&[("comm_id", &id), ("rank", &rank), ("seqno", &seqno), ("op", &"barrier")]));
+            self.line(
+                waiting.peer,
+                ok_line(&[("comm_id", &id), ("rank", &rank), ("seqno", &seqno), ("op", &"barrier")]),
+            );
         }
         Ok(None)
     }
@@ -216,10 +281,9 @@ impl Coordinator {
 
 impl TextComms {
     fn member(&mut self, id: CommId, rank: Rank) -> Result<&mut TextComm, TextError> {
-        let comm = self
-            .made
-            .get_mut(&id)
-            .ok_or_else(|| TextError::new("unknown_communicator", format!("{id} was not made by INIT_COMM, or is destroyed")))?;
+        let comm = self.made.get_mut(&id).ok_or_else(|| {
+            TextError::new("unknown_communicator", format!("{id} was not made by INIT_COMM, or is destroyed"))
+        })?;
         if comm.ranks.contains(&rank) {
             Ok(comm)
         } else {
@@ -230,7 +294,14 @@ impl TextComms {
 
 impl TextComm {
     fn new(size: u32) -> Self {
-        Self { id: None, size, waiting: BTreeMap::new(), ranks: std::collections::BTreeSet::new(), barriers: 0, failed: false }
+        Self {
+            id: None,
+            size,
+            waiting: BTreeMap::new(),
+            ranks: std::collections::BTreeSet::new(),
+            barriers: 0,
+            failed: false,
+        }
     }
 
     fn is_late(&self, now: HostTime) -> bool {

@@ -61,17 +61,30 @@ impl World {
 
     /// Gives every joiner of one communicator its number and node. `grew` is set where the cluster did, and
     /// `placed` receives the ranks that are new.
-    pub(crate) fn place(&mut self, joiners: &[Joiner<'_>], grew: &mut bool, placed: &mut Vec<GlobalRank>) -> Result<Vec<Member>, String> {
+    pub(crate) fn place(
+        &mut self,
+        joiners: &[Joiner<'_>],
+        grew: &mut bool,
+        placed: &mut Vec<GlobalRank>,
+    ) -> Result<Vec<Member>, String> {
         let size = u32::try_from(joiners.len()).unwrap_or(u32::MAX);
         let is_world = self.world_size(joiners).is_none_or(|world| world == size);
         joiners.iter().map(|joiner| self.place_one(joiner, is_world, grew, placed)).collect()
     }
 
     fn world_size(&self, joiners: &[Joiner<'_>]) -> Option<u32> {
-        self.size.or_else(|| joiners.iter().find_map(|joiner| joiner.hello.placement).map(|placement| placement.world_size))
+        self.size.or_else(|| {
+            joiners.iter().find_map(|joiner| joiner.hello.placement).map(|placement| placement.world_size)
+        })
     }
 
-    fn place_one(&mut self, joiner: &Joiner<'_>, is_world: bool, grew: &mut bool, placed: &mut Vec<GlobalRank>) -> Result<Member, String> {
+    fn place_one(
+        &mut self,
+        joiner: &Joiner<'_>,
+        is_world: bool,
+        grew: &mut bool,
+        placed: &mut Vec<GlobalRank>,
+    ) -> Result<Member, String> {
         let key = (joiner.session, joiner.device);
         let global = match self.by_device.get(&key) {
             Some(&global) => global,
@@ -104,7 +117,12 @@ impl World {
         })
     }
 
-    fn node_for(&mut self, joiner: &Joiner<'_>, global: GlobalRank, grew: &mut bool) -> Result<NodeIndex, String> {
+    fn node_for(
+        &mut self,
+        joiner: &Joiner<'_>,
+        global: GlobalRank,
+        grew: &mut bool,
+    ) -> Result<NodeIndex, String> {
         if self.described {
             let at = self.cluster.nodes.iter().position(|node| node.ranks.contains(&global));
             return at.map(node_index).ok_or_else(|| {
@@ -119,11 +137,16 @@ impl World {
         let id = joiner.hello.node.clone().unwrap_or_else(|| "node0".to_owned());
         // Without names from a launcher, ranks of one host share a node.
         let host = joiner.hello.host.clone();
-        let same = |node: &NodeSummary| if joiner.hello.node.is_some() { node.id == id } else { node.host == host };
+        let same =
+            |node: &NodeSummary| if joiner.hello.node.is_some() { node.id == id } else { node.host == host };
         let at = match self.cluster.nodes.iter().position(same) {
             Some(at) => at,
             None => {
-                let id = if joiner.hello.node.is_some() { id } else { format!("node{}", self.cluster.nodes.len()) };
+                let id = if joiner.hello.node.is_some() {
+                    id
+                } else {
+                    format!("node{}", self.cluster.nodes.len())
+                };
                 self.cluster.nodes.push(NodeSummary { id, host, ..NodeSummary::default() });
                 self.cluster.nodes.len() - 1
             }

@@ -63,7 +63,8 @@ impl Connection {
 
     /// Gives the wire to another owner. Replies that are queued go first.
     pub(crate) fn into_wire(mut self) -> io::Result<Wire> {
-        self.wire.send_all(&std::mem::take(&mut self.outbox)[self.sent..], std::time::Duration::from_secs(5))?;
+        self.wire
+            .send_all(&std::mem::take(&mut self.outbox)[self.sent..], std::time::Duration::from_secs(5))?;
         Ok(self.wire)
     }
 
@@ -76,7 +77,8 @@ impl Connection {
                 Ok(count) => {
                     self.hear(&buffer[..count], said);
                     // A data connection's bytes after its hello are not frames: leave them to its next owner.
-                    if matches!(said.last(), Some(Said::Message(_, message)) if matches!(**message, ToCoordinator::Data(_))) {
+                    if matches!(said.last(), Some(Said::Message(_, message)) if matches!(**message, ToCoordinator::Data(_)))
+                    {
                         return Reading::Drained;
                     }
                     turn += count;
@@ -92,8 +94,11 @@ impl Connection {
 
     fn hear(&mut self, bytes: &[u8], said: &mut Vec<Said>) {
         if matches!(self.speech, Speech::Unknown) {
-            self.speech =
-                if bytes[0] == frame::MAGIC[0] { Speech::Frames(FrameReader::default()) } else { Speech::Text(Vec::new()) };
+            self.speech = if bytes[0] == frame::MAGIC[0] {
+                Speech::Frames(FrameReader::default())
+            } else {
+                Speech::Text(Vec::new())
+            };
         }
         match &mut self.speech {
             Speech::Frames(reader) => hear_frames(reader, bytes, said),

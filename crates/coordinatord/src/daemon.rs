@@ -59,7 +59,9 @@ impl Daemon {
     /// Listens at `address`: a path or `@name` for `unix`, `host:port` for `tcp`.
     pub fn bind(transport: &str, address: &str, setup: Setup) -> Result<Self> {
         let listener: Box<dyn Listener> = match transport {
-            "unix" => Box::new(UdsListener::bind(address).with_context(|| format!("cannot listen at `{address}`"))?),
+            "unix" => {
+                Box::new(UdsListener::bind(address).with_context(|| format!("cannot listen at `{address}`"))?)
+            }
             "tcp" => {
                 let door = TcpDoor::bind(address).with_context(|| format!("cannot listen at `{address}`"))?;
                 if !door.is_loopback() && setup.token.is_none() {
@@ -74,7 +76,11 @@ impl Daemon {
         };
         raise_descriptor_limit();
         let poll = Poll::new()?;
-        poll.registry().register(&mut SourceFd(&listener.as_fd().as_raw_fd()), LISTENER, Interest::READABLE)?;
+        poll.registry().register(
+            &mut SourceFd(&listener.as_fd().as_raw_fd()),
+            LISTENER,
+            Interest::READABLE,
+        )?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let signals = signal_pipe()?;
         poll.registry().register(&mut SourceFd(&signals.as_raw_fd()), SIGNALS, Interest::READABLE)?;
@@ -277,7 +283,10 @@ impl Daemon {
                 if connection.queue(&transmit.outgoing) {
                     self.flush(transmit.peer);
                 } else {
-                    tracing::warn!(peer = transmit.peer.0, "a peer does not read what is sent to it and is closed");
+                    tracing::warn!(
+                        peer = transmit.peer.0,
+                        "a peer does not read what is sent to it and is closed"
+                    );
                     self.disconnect(transmit.peer);
                 }
             }
@@ -378,7 +387,8 @@ fn signal_pipe() -> Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::low_level::pipe::register(signal, writer.try_clone()?).context("registering for signals")?;
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)
+            .context("registering for signals")?;
     }
     Ok(reader)
 }

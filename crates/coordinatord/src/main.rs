@@ -54,18 +54,23 @@ fn complain(text: &str) {
     eprintln!("{text}");
 }
 
-#[expect(clippy::print_stdout, reason = "the line that says the daemon is ready")]
 fn announce(address: &str) -> Result<()> {
     use std::io::Write;
     let mut stdout = std::io::stdout();
-    writeln!(stdout, "fakegpu-coordinator listening on {address}").and_then(|()| stdout.flush()).context("announcing the address")
+    writeln!(stdout, "fakegpu-coordinator listening on {address}")
+        .and_then(|()| stdout.flush())
+        .context("announcing the address")
 }
 
 fn run() -> Result<()> {
     let arguments = Arguments::parse();
     // The daemon's own address is a place to listen, not one to connect to: the environment's rules for ranks
     // (port 0 is no address, a transport needs an address) do not hold for it.
-    let ours = |name: &str| name == "FAKEGPU_COORDINATOR_ADDR" || name == "FAKEGPU_COORDINATOR_TRANSPORT" || name == "FAKEGPU_DIST_MODE";
+    let ours = |name: &str| {
+        name == "FAKEGPU_COORDINATOR_ADDR"
+            || name == "FAKEGPU_COORDINATOR_TRANSPORT"
+            || name == "FAKEGPU_DIST_MODE"
+    };
     let vars = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| !ours(name));
@@ -78,10 +83,13 @@ fn run() -> Result<()> {
 }
 
 fn transport(arguments: &Arguments) -> Result<&'static str> {
-    let address: Address = arguments.address.parse().with_context(|| format!("the address `{}`", arguments.address))?;
+    let address: Address =
+        arguments.address.parse().with_context(|| format!("the address `{}`", arguments.address))?;
     let seen = address.transport().name();
     match arguments.transport.as_deref() {
-        Some(asked) if asked != seen => bail!("`{}` is a {seen} address, but --transport is {asked}", arguments.address),
+        Some(asked) if asked != seen => {
+            bail!("`{}` is a {seen} address, but --transport is {asked}", arguments.address)
+        }
         _ => Ok(seen),
     }
 }
@@ -103,14 +111,16 @@ fn setup(arguments: &Arguments, settings: &Settings) -> Result<Setup> {
 
 fn cluster(settings: &Settings) -> Result<Option<(String, Cluster)>> {
     if let Some(path) = &settings.cluster_config {
-        let text = std::fs::read(path).with_context(|| format!("cannot read FAKEGPU_CLUSTER_CONFIG `{path}`"))?;
+        let text =
+            std::fs::read(path).with_context(|| format!("cannot read FAKEGPU_CLUSTER_CONFIG `{path}`"))?;
         let text = String::from_utf8(text).with_context(|| format!("`{path}` is not UTF-8 text"))?;
         return Ok(Some((path.clone(), Cluster::parse(path, &text)?)));
     }
     match &settings.preset {
         Some(name) => {
-            let cluster = Cluster::preset(name)
-                .with_context(|| format!("FAKEGPU_PRESET is `{name}`; known presets: {}", Cluster::presets().join(", ")))?;
+            let cluster = Cluster::preset(name).with_context(|| {
+                format!("FAKEGPU_PRESET is `{name}`; known presets: {}", Cluster::presets().join(", "))
+            })?;
             Ok(Some((format!("preset {name}"), cluster)))
         }
         None => Ok(None),

@@ -15,17 +15,20 @@ pub(crate) struct FabricModel(TwoClass);
 
 impl FabricModel {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let fabric = match &setup.cluster {
-            Some((_, cluster)) => cluster.fabric.clone(),
-            None => Cluster::uniform(1, 1).fabric,
-        };
-        Self(TwoClass::new(&fabric))
+        Self(match &setup.cluster {
+            Some((_, cluster)) => TwoClass::for_cluster(cluster),
+            None => TwoClass::new(&Cluster::uniform(1, 1).fabric),
+        })
     }
 }
 
 impl CostModel for FabricModel {
     fn estimate(&self, work: &Work<'_>) -> Estimate {
-        self.0.estimate(&Query { descriptor: work.descriptor, nodes: work.nodes, concurrent: work.concurrent })
+        self.0.estimate(&Query {
+            descriptor: work.descriptor,
+            nodes: work.nodes,
+            concurrent: work.concurrent,
+        })
     }
 }
 
@@ -53,7 +56,9 @@ pub(crate) fn summary(setup: &Setup) -> ClusterSummary {
             let fabric = Cluster::uniform(1, 1).fabric;
             ClusterSummary {
                 name: "undescribed".to_owned(),
-                source: "no cluster file: nodes are the hosts the ranks came from, links are the default preset's".to_owned(),
+                source:
+                    "no cluster file: nodes are the hosts the ranks came from, links are the default preset's"
+                        .to_owned(),
                 nodes: Vec::new(),
                 intra_node: link(&fabric.intra_node),
                 inter_node: link(&fabric.inter_node),

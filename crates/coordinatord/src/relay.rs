@@ -84,7 +84,9 @@ impl Relays {
     /// Orders an operation; all ranks have called it.
     pub(crate) fn stream(&self, comm: CommId, descriptor: Descriptor) -> Result<(), String> {
         match self.by_comm.get(&comm) {
-            Some(Relay::Running { work, .. }) => work.send(descriptor).map_err(|_| "the relay has stopped".to_owned()),
+            Some(Relay::Running { work, .. }) => {
+                work.send(descriptor).map_err(|_| "the relay has stopped".to_owned())
+            }
             Some(Relay::Gathering { .. }) | None => Err("not all ranks' data connections stand".to_owned()),
         }
     }
@@ -106,7 +108,13 @@ impl Relays {
     }
 }
 
-fn relay(mut lane: RelayLane, size: u32, orders: &Receiver<Descriptor>, slot_bytes: usize, cancelled: &AtomicBool) -> Result<(), String> {
+fn relay(
+    mut lane: RelayLane,
+    size: u32,
+    orders: &Receiver<Descriptor>,
+    slot_bytes: usize,
+    cancelled: &AtomicBool,
+) -> Result<(), String> {
     while let Ok(descriptor) = orders.recv() {
         let (plan, reduction) = plan_of(&descriptor, size, slot_bytes).map_err(|error| error.to_string())?;
         lane.run(plan, reduction, cancelled).map_err(|error| error.to_string())?;

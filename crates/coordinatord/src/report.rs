@@ -23,7 +23,8 @@ impl Reporter {
     pub(crate) fn new(setup: &Setup) -> Result<Self> {
         let log = match &setup.event_log {
             Some(path) => {
-                let file = File::create(path).with_context(|| format!("cannot create the event log `{}`", path.display()))?;
+                let file = File::create(path)
+                    .with_context(|| format!("cannot create the event log `{}`", path.display()))?;
                 Some(BufWriter::new(file))
             }
             None => None,
@@ -40,7 +41,9 @@ impl Reporter {
         trace(event);
         self.fold.apply(event);
         if let Some(log) = &mut self.log {
-            let written = serde_json::to_writer(&mut *log, event).map_err(std::io::Error::from).and_then(|()| log.write_all(b"\n"));
+            let written = serde_json::to_writer(&mut *log, event)
+                .map_err(std::io::Error::from)
+                .and_then(|()| log.write_all(b"\n"));
             if let Err(error) = written {
                 tracing::error!(%error, "the event log cannot be written and ends here");
                 self.log = None;
@@ -76,19 +79,30 @@ fn write_whole(path: &Path, text: &str) -> Result<()> {
 /// What a person who watches the daemon wants to see as it happens.
 fn trace(event: &Event) {
     match &event.kind {
-        EventKind::SessionOpened { session, pid, program } => tracing::info!(session = session.0, pid, program, "session opened"),
-        EventKind::SessionClosed { session, ending, .. } => tracing::info!(session = session.0, ?ending, "session closed"),
+        EventKind::SessionOpened { session, pid, program } => {
+            tracing::info!(session = session.0, pid, program, "session opened")
+        }
+        EventKind::SessionClosed { session, ending, .. } => {
+            tracing::info!(session = session.0, ?ending, "session closed")
+        }
         EventKind::CommCreated { comm, members, staging, fallback, .. } => {
             tracing::info!(comm = comm.0, ranks = members.len(), ?staging, "communicator created");
             if let Some(why) = fallback {
                 tracing::warn!(comm = comm.0, why, "bytes are streamed, not shared");
             }
         }
-        EventKind::CommLeft { comm, rank, aborted } => tracing::info!(comm = comm.0, rank = rank.0, aborted, "rank left"),
+        EventKind::CommLeft { comm, rank, aborted } => {
+            tracing::info!(comm = comm.0, rank = rank.0, aborted, "rank left")
+        }
         EventKind::Failure { code, detail, .. } => tracing::warn!(code = code.nccl_name(), "{detail}"),
         EventKind::Hazard { comm, detail } => tracing::warn!(comm = comm.0, "{detail}"),
-        EventKind::Operation { comm, seq, descriptor, .. } => tracing::debug!(comm = comm.0, seqno = seq.0, "{descriptor}"),
+        EventKind::Operation { comm, seq, descriptor, .. } => {
+            tracing::debug!(comm = comm.0, seqno = seq.0, "{descriptor}")
+        }
         EventKind::Stopped { why } => tracing::info!(why, "stopping"),
-        EventKind::Started { .. } | EventKind::ClusterChanged { .. } | EventKind::RankPlaced { .. } | EventKind::Barrier { .. } => {}
+        EventKind::Started { .. }
+        | EventKind::ClusterChanged { .. }
+        | EventKind::RankPlaced { .. }
+        | EventKind::Barrier { .. } => {}
     }
 }

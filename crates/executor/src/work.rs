@@ -13,7 +13,11 @@ use crate::{Plan, PlanError, Reduction, Shape};
 ///
 /// # Errors
 /// As [`Plan::new`].
-pub fn plan_of(descriptor: &Descriptor, size: u32, slot_bytes: usize) -> Result<(Plan, Option<Reduction>), PlanError> {
+pub fn plan_of(
+    descriptor: &Descriptor,
+    size: u32,
+    slot_bytes: usize,
+) -> Result<(Plan, Option<Reduction>), PlanError> {
     let reduction = descriptor.reduce.map(|op| Reduction { data_type: descriptor.data_type, op, size });
     let (count, elem_bytes) = match reduction {
         Some(_) => (descriptor.count, descriptor.data_type.size()),

@@ -43,7 +43,10 @@ fn share(part: VirtualSpan, total: VirtualSpan) -> String {
 /// In whole percent, as integers so that every machine prints the same.
 fn percent(part: VirtualSpan, total: VirtualSpan) -> String {
     let whole = u128::from(total.as_picos()).max(1);
-    format!("{} %", (u128::from(part.as_picos()) * 100 + whole / 2) / whole)
+    match (u128::from(part.as_picos()) * 100 + whole / 2) / whole {
+        0 if part > VirtualSpan::ZERO => "under 1 %".to_owned(),
+        percent => format!("{percent} %"),
+    }
 }
 
 fn capitalised(word: &str) -> String {

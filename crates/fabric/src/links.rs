@@ -43,7 +43,8 @@ pub(crate) struct Links {
 
 impl Link {
     fn new(bandwidth_gbps: f64, latency_us: f64, efficiency_percent: u64) -> Self {
-        let payload = u128::from(wire_bytes_per_second(bandwidth_gbps)) * u128::from(efficiency_percent) / 100;
+        let payload =
+            u128::from(wire_bytes_per_second(bandwidth_gbps)) * u128::from(efficiency_percent) / 100;
         Self {
             bytes_per_second: u64::try_from(payload).unwrap_or(u64::MAX).max(1),
             latency: VirtualSpan::from_micros_f64(latency_us),
@@ -136,7 +137,11 @@ fn wire_bytes_per_second(gbps: f64) -> u64 {
     integer(gbps * 1e9 / 8.0)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate, which is the wanted answer")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "float casts saturate, which is the wanted answer"
+)]
 fn integer(value: f64) -> u64 {
     value.round() as u64
 }

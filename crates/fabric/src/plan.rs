@@ -246,7 +246,8 @@ impl<'a> Work<'a> {
         let mut hops = Hops::new(self);
         let mut latency = VirtualSpan::ZERO;
         for rank in (0..self.nodes.len()).filter(|rank| *rank != self.root) {
-            let (src, dst) = if self.op == Collective::Gather { (rank, self.root) } else { (self.root, rank) };
+            let (src, dst) =
+                if self.op == Collective::Gather { (rank, self.root) } else { (self.root, rank) };
             hops.add(src, dst, self.block_bytes);
             latency += self.links.hop_latency(self.nodes[src], self.nodes[dst]);
         }

@@ -82,7 +82,8 @@ impl Model for TwoClass {
     fn estimate(&self, query: &Query<'_>) -> Estimate {
         let (algorithms, chosen_by) = self.candidates(query.descriptor.op);
         let cheapest = Work::new(&self.links, query.nodes, query.descriptor).and_then(|work| {
-            let price = |algorithm: &Algorithm| self.price(work.plan(*algorithm), chosen_by, query.concurrent);
+            let price =
+                |algorithm: &Algorithm| self.price(work.plan(*algorithm), chosen_by, query.concurrent);
             algorithms.iter().map(price).min_by_key(Estimate::total)
         });
         cheapest.unwrap_or_else(|| Estimate {

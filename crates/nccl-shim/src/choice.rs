@@ -19,7 +19,8 @@ static EDGE: OnceLock<Edge> = OnceLock::new();
 
 fn edge() -> &'static Edge {
     EDGE.get_or_init(|| {
-        let vars = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let vars = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let runtime = Runtime::new(vars, Box::new(PosixSpawn));
         log::start(runtime.log_level());
         exit::at_exit(|| {

@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use fakegpu_nccl_abi::types::*;
 use fakegpu_nccl_abi::{Backend, Config};
 use fakegpu_rank::Call;
-use fakegpu_simulate::{Collective, Handle, RedOp, Request, Runtime};
 use fakegpu_simulate::{Code, Fault};
+use fakegpu_simulate::{Collective, Handle, RedOp, Request, Runtime};
 use fakegpu_staging_shm::{RecvBuffer, SendBuffer};
 use fakegpu_units::{Collective as Op, DataType, Rank};
 
@@ -160,12 +160,17 @@ impl Edge {
         // SAFETY: handed on unchanged.
         let config = unsafe { Config::read(config) }.map_err(|error| Fault::argument(error.to_string()))?;
         if config.unknown_bytes > 0 {
-            tracing::info!(bytes = config.unknown_bytes, "ncclConfig_t is of a newer NCCL; the fields it adds are ignored");
+            tracing::info!(
+                bytes = config.unknown_bytes,
+                "ncclConfig_t is of a newer NCCL; the fields it adds are ignored"
+            );
         }
         if config.is_blocking() {
             Ok(())
         } else {
-            Err(Fault::usage("non-blocking communicators (ncclConfig_t.blocking = 0) are not supported yet: use blocking ones"))
+            Err(Fault::usage(
+                "non-blocking communicators (ncclConfig_t.blocking = 0) are not supported yet: use blocking ones",
+            ))
         }
     }
 }
@@ -184,7 +189,8 @@ impl Backend for Edge {
     }
 
     unsafe fn ncclGetLastError(&self, comm: ncclComm_t) -> *const c_char {
-        let of_comm = (!comm.is_null()).then(|| self.runtime.async_error(handle(comm)).ok().flatten()).flatten();
+        let of_comm =
+            (!comm.is_null()).then(|| self.runtime.async_error(handle(comm)).ok().flatten()).flatten();
         if let Some(fault) = of_comm {
             self.remember(&fault);
         }
@@ -204,7 +210,13 @@ impl Backend for Edge {
         self.answer(outcome)
     }
 
-    unsafe fn ncclCommInitRank(&self, comm: *mut ncclComm_t, nranks: c_int, comm_id: ncclUniqueId, rank: c_int) -> ncclResult_t {
+    unsafe fn ncclCommInitRank(
+        &self,
+        comm: *mut ncclComm_t,
+        nranks: c_int,
+        comm_id: ncclUniqueId,
+        rank: c_int,
+    ) -> ncclResult_t {
         // SAFETY: NULL or writable, as the C function requires.
         self.answer(unsafe { self.init(comm, nranks, &comm_id, rank) })
     }
@@ -223,20 +235,28 @@ impl Backend for Edge {
         self.answer(checked.and_then(|()| unsafe { self.init(comm, nranks, &comm_id, rank) }))
     }
 
-    unsafe fn ncclCommInitAll(&self, comms: *mut ncclComm_t, ndev: c_int, devlist: *const c_int) -> ncclResult_t {
+    unsafe fn ncclCommInitAll(
+        &self,
+        comms: *mut ncclComm_t,
+        ndev: c_int,
+        devlist: *const c_int,
+    ) -> ncclResult_t {
         let outcome = (|| {
             if comms.is_null() {
                 return Err(Fault::argument("the communicators' address is NULL"));
             }
             let count = usize::try_from(ndev).ok().filter(|&count| count > 0);
-            let count = count.ok_or_else(|| Fault::argument(format!("{ndev} devices are no communicator")))?;
+            let count =
+                count.ok_or_else(|| Fault::argument(format!("{ndev} devices are no communicator")))?;
             // SAFETY: the C caller passes NULL or an array of `ndev` numbers.
             let given = (!devlist.is_null()).then(|| unsafe { std::slice::from_raw_parts(devlist, count) });
             let all: Vec<c_int> = (0..ndev).collect();
             let devices = given
                 .unwrap_or(&all)
                 .iter()
-                .map(|&device| u32::try_from(device).map_err(|_| Fault::argument(format!("{device} is no device"))))
+                .map(|&device| {
+                    u32::try_from(device).map_err(|_| Fault::argument(format!("{device} is no device")))
+                })
                 .collect::<Result<Vec<u32>, Fault>>()?;
             let unique: BTreeSet<u32> = devices.iter().copied().collect();
             if unique.len() != devices.len() {
@@ -244,7 +264,8 @@ impl Backend for Edge {
             }
             // SAFETY: the C caller passes an array of `ndev` communicators to be written; a handle is plain bits,
             // so whatever stands there may be overwritten.
-            let places = unsafe { std::slice::from_raw_parts_mut(comms.cast::<MaybeUninit<ncclComm_t>>(), count) };
+            let places =
+                unsafe { std::slice::from_raw_parts_mut(comms.cast::<MaybeUninit<ncclComm_t>>(), count) };
             for (place, made) in places.iter_mut().zip(self.runtime.init_all(&devices)?) {
                 place.write(pointer(made));
             }
@@ -322,7 +343,9 @@ impl Backend for Edge {
             if scalar.is_null() {
                 return Err(Fault::argument("the scalar's address is NULL"));
             }
-            if residence != ncclScalarResidence_t::ncclScalarHostImmediate && residence != ncclScalarResidence_t::ncclScalarDevice {
+            if residence != ncclScalarResidence_t::ncclScalarHostImmediate
+                && residence != ncclScalarResidence_t::ncclScalarDevice
+            {
                 return Err(Fault::argument(format!("{} is no scalar residence", residence.0)));
             }
             // Without a CUDA runtime device memory is host memory, and a call ends before it returns: reading
@@ -338,7 +361,9 @@ impl Backend for Edge {
 
     unsafe fn ncclRedOpDestroy(&self, op: ncclRedOp_t, comm: ncclComm_t) -> ncclResult_t {
         let outcome = match red_op(op) {
-            RedOp::Builtin(builtin) => Err(Fault::argument(format!("{builtin} is NCCL's own operator and cannot be destroyed"))),
+            RedOp::Builtin(builtin) => {
+                Err(Fault::argument(format!("{builtin} is NCCL's own operator and cannot be destroyed")))
+            }
             RedOp::User(number) => self.runtime.destroy_redop(handle(comm), number),
         };
         self.answer(outcome)
@@ -354,7 +379,8 @@ impl Backend for Edge {
         comm: ncclComm_t,
         _: cudaStream_t,
     ) -> ncclResult_t {
-        let raw = RawCall { op: Op::AllReduce, send, recv, count, data_type, reduce: Some(op), root: None, comm };
+        let raw =
+            RawCall { op: Op::AllReduce, send, recv, count, data_type, reduce: Some(op), root: None, comm };
         // SAFETY: the C caller's buffers are as NCCL requires.
         unsafe { self.collective(&raw) }
     }
@@ -370,7 +396,16 @@ impl Backend for Edge {
         comm: ncclComm_t,
         _: cudaStream_t,
     ) -> ncclResult_t {
-        let raw = RawCall { op: Op::Reduce, send, recv, count, data_type, reduce: Some(op), root: Some(root), comm };
+        let raw = RawCall {
+            op: Op::Reduce,
+            send,
+            recv,
+            count,
+            data_type,
+            reduce: Some(op),
+            root: Some(root),
+            comm,
+        };
         // SAFETY: the C caller's buffers are as NCCL requires.
         unsafe { self.collective(&raw) }
     }
@@ -385,7 +420,8 @@ impl Backend for Edge {
         comm: ncclComm_t,
         _: cudaStream_t,
     ) -> ncclResult_t {
-        let raw = RawCall { op: Op::Broadcast, send, recv, count, data_type, reduce: None, root: Some(root), comm };
+        let raw =
+            RawCall { op: Op::Broadcast, send, recv, count, data_type, reduce: None, root: Some(root), comm };
         // SAFETY: the C caller's buffers are as NCCL requires.
         unsafe { self.collective(&raw) }
     }
@@ -399,7 +435,16 @@ impl Backend for Edge {
         comm: ncclComm_t,
         _: cudaStream_t,
     ) -> ncclResult_t {
-        let raw = RawCall { op: Op::Broadcast, send: buff, recv: buff, count, data_type, reduce: None, root: Some(root), comm };
+        let raw = RawCall {
+            op: Op::Broadcast,
+            send: buff,
+            recv: buff,
+            count,
+            data_type,
+            reduce: None,
+            root: Some(root),
+            comm,
+        };
         // SAFETY: the C caller's buffers are as NCCL requires.
         unsafe { self.collective(&raw) }
     }
@@ -428,7 +473,16 @@ impl Backend for Edge {
         comm: ncclComm_t,
         _: cudaStream_t,
     ) -> ncclResult_t {
-        let raw = RawCall { op: Op::ReduceScatter, send, recv, count, data_type, reduce: Some(op), root: None, comm };
+        let raw = RawCall {
+            op: Op::ReduceScatter,
+            send,
+            recv,
+            count,
+            data_type,
+            reduce: Some(op),
+            root: None,
+            comm,
+        };
         // SAFETY: the C caller's buffers are as NCCL requires.
         unsafe { self.collective(&raw) }
     }
@@ -457,7 +511,8 @@ impl Backend for Edge {
         comm: ncclComm_t,
         _: cudaStream_t,
     ) -> ncclResult_t {
-        let raw = RawCall { op: Op::Gather, send, recv, count, data_type, reduce: None, root: Some(root), comm };
+        let raw =
+            RawCall { op: Op::Gather, send, recv, count, data_type, reduce: None, root: Some(root), comm };
         // SAFETY: the C caller's buffers are as NCCL requires.
         unsafe { self.collective(&raw) }
     }
@@ -472,7 +527,8 @@ impl Backend for Edge {
         comm: ncclComm_t,
         _: cudaStream_t,
     ) -> ncclResult_t {
-        let raw = RawCall { op: Op::Scatter, send, recv, count, data_type, reduce: None, root: Some(root), comm };
+        let raw =
+            RawCall { op: Op::Scatter, send, recv, count, data_type, reduce: None, root: Some(root), comm };
         // SAFETY: the C caller's buffers are as NCCL requires.
         unsafe { self.collective(&raw) }
     }

@@ -13,8 +13,12 @@ pub(crate) fn start(level: LogLevel) {
         LogLevel::Debug => Level::DEBUG,
         LogLevel::Trace => Level::TRACE,
     };
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).without_time().with_target(false).with_ansi(false);
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .with_target(false)
+        .with_ansi(false);
     // A second start can only come from a second copy of this code; the first one's choice stays.
     if subscriber.try_init().is_err() {
         tracing::debug!("logging was started before");

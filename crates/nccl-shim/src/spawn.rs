@@ -17,7 +17,12 @@ use fakegpu_simulate::Spawn;
 pub(crate) struct PosixSpawn;
 
 impl Spawn for PosixSpawn {
-    fn spawn(&self, program: &Path, arguments: &[OsString], environment: &[(OsString, OsString)]) -> io::Result<u32> {
+    fn spawn(
+        &self,
+        program: &Path,
+        arguments: &[OsString],
+        environment: &[(OsString, OsString)],
+    ) -> io::Result<u32> {
         let program = CString::new(program.as_os_str().as_bytes())?;
         let mut argv = vec![program.clone()];
         for argument in arguments {
@@ -48,7 +53,14 @@ fn spawn_detached(program: &CString, argv: &[CString], envp: &[CString]) -> io::
     // SAFETY: `program` is a C string; `actions` and `attributes` are initialised; `argv` and `envp` are
     // NULL-terminated arrays of C strings that live to the end of this function; `pid` is writable.
     check(unsafe {
-        libc::posix_spawn(&raw mut pid, program.as_ptr(), &raw const actions.0, &raw const attributes.0, argv.as_ptr(), envp.as_ptr())
+        libc::posix_spawn(
+            &raw mut pid,
+            program.as_ptr(),
+            &raw const actions.0,
+            &raw const attributes.0,
+            argv.as_ptr(),
+            envp.as_ptr(),
+        )
     })?;
     u32::try_from(pid).map_err(|_| io::Error::other("the new process has no id"))
 }
@@ -65,7 +77,15 @@ impl FileActions {
         let mut actions = Self(unsafe { actions.assume_init() });
         for (fd, flags) in [(0, libc::O_RDONLY), (1, libc::O_WRONLY), (2, libc::O_WRONLY)] {
             // SAFETY: `actions.0` is initialised and the path is a C string, which the call copies.
-            check(unsafe { libc::posix_spawn_file_actions_addopen(&raw mut actions.0, fd, c"/dev/null".as_ptr(), flags, 0) })?;
+            check(unsafe {
+                libc::posix_spawn_file_actions_addopen(
+                    &raw mut actions.0,
+                    fd,
+                    c"/dev/null".as_ptr(),
+                    flags,
+                    0,
+                )
+            })?;
         }
         // SAFETY: `actions.0` is initialised; the function is glibc's since 2.34, which the build requires.
         check(unsafe { posix_spawn_file_actions_addclosefrom_np(&raw mut actions.0, 3) })?;
@@ -75,7 +95,10 @@ impl FileActions {
 
 // The libc crate does not declare it.
 unsafe extern "C" {
-    fn posix_spawn_file_actions_addclosefrom_np(actions: *mut libc::posix_spawn_file_actions_t, from: libc::c_int) -> libc::c_int;
+    fn posix_spawn_file_actions_addclosefrom_np(
+        actions: *mut libc::posix_spawn_file_actions_t,
+        from: libc::c_int,
+    ) -> libc::c_int;
 }
 
 impl Drop for FileActions {

@@ -138,8 +138,14 @@ mod tests {
 
     #[test]
     fn bytes_decide_where_bytes_only_move() {
-        assert_eq!(broadcast(8, DataType::Float32, 0).conflicts(&broadcast(16, DataType::BFloat16, 0)), vec![]);
-        assert_eq!(broadcast(8, DataType::Float32, 0).conflicts(&broadcast(8, DataType::BFloat16, 0)), vec![Conflict::Count]);
+        assert_eq!(
+            broadcast(8, DataType::Float32, 0).conflicts(&broadcast(16, DataType::BFloat16, 0)),
+            vec![]
+        );
+        assert_eq!(
+            broadcast(8, DataType::Float32, 0).conflicts(&broadcast(8, DataType::BFloat16, 0)),
+            vec![Conflict::Count]
+        );
     }
 
     #[test]
@@ -157,7 +163,10 @@ mod tests {
 
     #[test]
     fn another_operation_hides_the_rest() {
-        assert_eq!(all_reduce(8, DataType::Int8, ReduceOp::Sum).conflicts(&broadcast(9, DataType::Int32, 1)), vec![Conflict::Op]);
+        assert_eq!(
+            all_reduce(8, DataType::Int8, ReduceOp::Sum).conflicts(&broadcast(9, DataType::Int32, 1)),
+            vec![Conflict::Op]
+        );
     }
 
     #[test]
@@ -179,7 +188,13 @@ mod tests {
 
     #[test]
     fn booked_bytes_are_the_size_that_nccl_tests_prints() {
-        let gather = Descriptor { op: Collective::AllGather, count: 4, data_type: DataType::Int32, reduce: None, root: None };
+        let gather = Descriptor {
+            op: Collective::AllGather,
+            count: 4,
+            data_type: DataType::Int32,
+            reduce: None,
+            root: None,
+        };
         assert_eq!(gather.booked_bytes(8), 128);
         assert_eq!(all_reduce(4, DataType::Int32, ReduceOp::Sum).booked_bytes(8), 16);
     }

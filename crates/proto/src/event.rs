@@ -1,6 +1,8 @@
 //! What happened, in the order the coordinator saw it. A report is a fold over these and nothing else.
 
-use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SeqNo, SessionId, VirtualSpan, VirtualTime};
+use fakegpu_units::{
+    CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SeqNo, SessionId, VirtualSpan, VirtualTime,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -42,7 +42,9 @@ pub enum FrameError {
         seen: [u8; 4],
     },
     /// The peer speaks another version.
-    #[error("the peer speaks protocol version {seen}, this build speaks {PROTOCOL_VERSION}: use libnccl.so.2 and fakegpu-coordinator of one build")]
+    #[error(
+        "the peer speaks protocol version {seen}, this build speaks {PROTOCOL_VERSION}: use libnccl.so.2 and fakegpu-coordinator of one build"
+    )]
     Version {
         /// The peer's version.
         seen: u16,
@@ -78,9 +80,13 @@ pub enum FrameError {
 /// One frame holding `message`, as a reply to (or as) `request`.
 pub fn encode<M: Serialize>(request: u64, message: &M) -> Result<Vec<u8>, FrameError> {
     let mut bytes = vec![0; HEADER_BYTES];
-    bytes = postcard::to_extend(message, bytes).map_err(|error| FrameError::Body { length: 0, why: error.to_string() })?;
+    bytes = postcard::to_extend(message, bytes)
+        .map_err(|error| FrameError::Body { length: 0, why: error.to_string() })?;
     let length = bytes.len() - HEADER_BYTES;
-    let announced = u32::try_from(length).ok().filter(|_| length <= BODY_BYTES_MAX).ok_or(FrameError::TooLarge { length })?;
+    let announced = u32::try_from(length)
+        .ok()
+        .filter(|_| length <= BODY_BYTES_MAX)
+        .ok_or(FrameError::TooLarge { length })?;
     let header = Header {
         magic: MAGIC,
         version: U16::new(PROTOCOL_VERSION),
@@ -117,8 +123,8 @@ impl FrameReader {
         let length = header.length.get() as usize;
         let start = self.taken + HEADER_BYTES;
         let Some(body) = self.bytes.get(start..start + length) else { return Ok(None) };
-        let (message, rest) =
-            postcard::take_from_bytes(body).map_err(|error| FrameError::Body { length, why: error.to_string() })?;
+        let (message, rest) = postcard::take_from_bytes(body)
+            .map_err(|error| FrameError::Body { length, why: error.to_string() })?;
         if !rest.is_empty() {
             return Err(FrameError::Body { length, why: format!("{} bytes are left over", rest.len()) });
         }

@@ -31,8 +31,8 @@ pub use event::{Estimate, Event, EventKind, Flow};
 pub use fault::{Code, Fault};
 pub use frame::{FrameError, FrameReader, Header};
 pub use message::{
-    DataHello, Hello, JoinComm, Leave, Member, Offer, Placement, Release, StagingKind, StagingOutcome, StatsReply, ToCoordinator, ToRank,
-    UniqueId,
+    DataHello, Hello, JoinComm, Leave, Member, Offer, Placement, Release, StagingKind, StagingOutcome,
+    StatsReply, ToCoordinator, ToRank, UniqueId,
 };
 
 /// The protocol's version; a peer with another one is refused by name.

@@ -101,7 +101,8 @@ impl TextLine {
     /// Reads one line, without its newline.
     pub fn parse(line: &str) -> Result<Self, TextError> {
         let mut words = line.split_ascii_whitespace();
-        let verb = words.next().ok_or_else(|| TextError::new("empty_request", "the line is empty; try PING"))?;
+        let verb =
+            words.next().ok_or_else(|| TextError::new("empty_request", "the line is empty; try PING"))?;
         let mut fields = Fields::read(words)?;
         let token = fields.optional("token");
         let request = match verb {
@@ -113,9 +114,10 @@ impl TextLine {
                 rank: Rank(fields.number("rank")?),
                 timeout_ms: fields.optional_number("timeout_ms")?,
             },
-            "DESTROY_COMM" => {
-                TextRequest::DestroyComm { comm: CommId(fields.number("comm_id")?), rank: Rank(fields.number("rank")?) }
-            }
+            "DESTROY_COMM" => TextRequest::DestroyComm {
+                comm: CommId(fields.number("comm_id")?),
+                rank: Rank(fields.number("rank")?),
+            },
             "BARRIER" => TextRequest::Barrier {
                 comm: CommId(fields.number("comm_id")?),
                 rank: Rank(fields.number("rank")?),
@@ -127,7 +129,10 @@ impl TextLine {
             other => {
                 return Err(TextError::new(
                     "unknown_request",
-                    format!("`{}` is no request; known: PING HELLO INIT_COMM DESTROY_COMM BARRIER STATS SHUTDOWN", shown(other)),
+                    format!(
+                        "`{}` is no request; known: PING HELLO INIT_COMM DESTROY_COMM BARRIER STATS SHUTDOWN",
+                        shown(other)
+                    ),
                 ));
             }
         };
@@ -143,9 +148,9 @@ impl Fields {
     fn read<'a>(words: impl Iterator<Item = &'a str>) -> Result<Self, TextError> {
         let mut fields = BTreeMap::new();
         for word in words {
-            let (key, value) = word
-                .split_once('=')
-                .ok_or_else(|| TextError::new("malformed_field", format!("`{}` is not key=value", shown(word))))?;
+            let (key, value) = word.split_once('=').ok_or_else(|| {
+                TextError::new("malformed_field", format!("`{}` is not key=value", shown(word)))
+            })?;
             if fields.insert(key.to_owned(), value.to_owned()).is_some() {
                 return Err(TextError::new("duplicate_field", format!("`{}` is given twice", shown(key))));
             }
@@ -174,7 +179,9 @@ impl Fields {
 
     fn finish(self, verb: &str) -> Result<(), TextError> {
         match self.0.keys().next() {
-            Some(key) => Err(TextError::new("unknown_field", format!("{verb} has no field `{}`", shown(key)))),
+            Some(key) => {
+                Err(TextError::new("unknown_field", format!("{verb} has no field `{}`", shown(key))))
+            }
             None => Ok(()),
         }
     }
@@ -196,11 +203,17 @@ mod tests {
 
     #[test]
     fn requests_are_read_with_fields_in_any_order() {
-        let line = TextLine::parse("INIT_COMM rank=1 world_size=2 unique_id=abc timeout_ms=500 token=t").unwrap();
+        let line =
+            TextLine::parse("INIT_COMM rank=1 world_size=2 unique_id=abc timeout_ms=500 token=t").unwrap();
         assert_eq!(line.token.as_deref(), Some("t"));
         assert_eq!(
             line.request,
-            TextRequest::InitComm { unique_id: UniqueId::new(b"abc"), world_size: 2, rank: Rank(1), timeout_ms: Some(500) }
+            TextRequest::InitComm {
+                unique_id: UniqueId::new(b"abc"),
+                world_size: 2,
+                rank: Rank(1),
+                timeout_ms: Some(500)
+            }
         );
     }
 

@@ -48,18 +48,29 @@ impl Call {
         let name = self.op.nccl_name();
         let root = self.checked_root(name)?;
         let blocks = u64::from(self.op.send_blocks(self.size).max(self.op.recv_blocks(self.size)));
-        let bytes = (self.count as u64).checked_mul(self.data_type.size() as u64).and_then(|block| block.checked_mul(blocks));
+        let bytes = (self.count as u64)
+            .checked_mul(self.data_type.size() as u64)
+            .and_then(|block| block.checked_mul(blocks));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as u64) {
-            return Err(Fault::argument(format!("{name}: count {} of {} is more bytes than memory has", self.count, self.data_type)));
+            return Err(Fault::argument(format!(
+                "{name}: count {} of {} is more bytes than memory has",
+                self.count, self.data_type
+            )));
         }
         if self.count == 0 {
             return Ok(Checked::Dropped);
         }
         if self.uses_send(root) && self.send == 0 {
-            return Err(Fault::argument(format!("{name}: the send buffer is NULL, but count is {}", self.count)));
+            return Err(Fault::argument(format!(
+                "{name}: the send buffer is NULL, but count is {}",
+                self.count
+            )));
         }
         if self.uses_recv(root) && self.recv == 0 {
-            return Err(Fault::argument(format!("{name}: the receive buffer is NULL, but count is {}", self.count)));
+            return Err(Fault::argument(format!(
+                "{name}: the receive buffer is NULL, but count is {}",
+                self.count
+            )));
         }
         Ok(Checked::Runs(Descriptor {
             op: self.op,
@@ -74,7 +85,10 @@ impl Call {
         let Some(root) = self.root else { return Ok(None) };
         match u32::try_from(root) {
             Ok(root) if root < self.size => Ok(Some(Rank(root))),
-            _ => Err(Fault::argument(format!("{name}: root {root} is no rank of a communicator of {}", self.size))),
+            _ => Err(Fault::argument(format!(
+                "{name}: root {root} is no rank of a communicator of {}",
+                self.size
+            ))),
         }
     }
 
@@ -121,12 +135,14 @@ impl Call {
         let apart = self.send + self.send_bytes() <= self.recv || self.recv + self.recv_bytes() <= self.send;
         let own = self.rank.index() * self.block_bytes();
         let (in_place, form) = match self.op {
-            Collective::AllGather | Collective::Gather => {
-                (self.send == self.recv + own, format!("sendbuff = recvbuff + rank*count (here + {own} bytes)"))
-            }
-            Collective::ReduceScatter | Collective::Scatter => {
-                (self.recv == self.send + own, format!("recvbuff = sendbuff + rank*count (here + {own} bytes)"))
-            }
+            Collective::AllGather | Collective::Gather => (
+                self.send == self.recv + own,
+                format!("sendbuff = recvbuff + rank*count (here + {own} bytes)"),
+            ),
+            Collective::ReduceScatter | Collective::Scatter => (
+                self.recv == self.send + own,
+                format!("recvbuff = sendbuff + rank*count (here + {own} bytes)"),
+            ),
             _ => (self.send == self.recv, "sendbuff = recvbuff".to_owned()),
         };
         (!apart && !in_place).then(|| Overlap {

@@ -60,7 +60,10 @@ impl<C> Group<C> {
 
     /// Leaves a group. Leaving none, or one in which a call was refused, is an error; the calls are dropped.
     pub fn end(&mut self) -> Result<GroupEnd<C>, Fault> {
-        self.depth = self.depth.checked_sub(1).ok_or_else(|| Fault::usage("ncclGroupEnd was called without ncclGroupStart"))?;
+        self.depth = self
+            .depth
+            .checked_sub(1)
+            .ok_or_else(|| Fault::usage("ncclGroupEnd was called without ncclGroupStart"))?;
         if self.is_open() {
             return Ok(GroupEnd::Nested);
         }

@@ -36,9 +36,14 @@ impl fmt::Display for IdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AddressTooLong(bytes) => {
-                write!(f, "the coordinator's address takes {bytes} bytes, a unique id holds {ADDRESS_MAX}: set a shorter TMPDIR")
+                write!(
+                    f,
+                    "the coordinator's address takes {bytes} bytes, a unique id holds {ADDRESS_MAX}: set a shorter TMPDIR"
+                )
             }
-            Self::TokenTooLong(bytes) => write!(f, "the token takes {bytes} bytes, a unique id holds {TOKEN_MAX}"),
+            Self::TokenTooLong(bytes) => {
+                write!(f, "the token takes {bytes} bytes, a unique id holds {TOKEN_MAX}")
+            }
         }
     }
 }
@@ -72,7 +77,11 @@ impl IdContent {
         }
         let mut random = [0; 16];
         random.copy_from_slice(&bytes[RANDOM_AT..RANDOM_AT + 16]);
-        Some(Self { address: text(bytes, ADDRESS_AT, bytes[5])?, token: text(bytes, TOKEN_AT, bytes[TOKEN_AT - 1])?, random })
+        Some(Self {
+            address: text(bytes, ADDRESS_AT, bytes[5])?,
+            token: text(bytes, TOKEN_AT, bytes[TOKEN_AT - 1])?,
+            random,
+        })
     }
 }
 

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use fakegpu_proto::event::{ClusterSummary, Ending, FailureKind};
 use fakegpu_proto::{Code, Descriptor, Estimate, Event, EventKind, StagingKind};
 use fakegpu_units::{
-    Collective, CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SeqNo, SessionId, VirtualSpan, VirtualTime,
+    Collective, CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SeqNo, SessionId, VirtualSpan,
+    VirtualTime,
 };
 
 use crate::model::{
-    CommunicatorEntry, CommunicatorEvent, Death, FailureEntry, Hazard, RecoveryEntry, Report, Staging, TimelineEntry,
+    CommunicatorEntry, CommunicatorEvent, Death, FailureEntry, Hazard, RecoveryEntry, Report, Staging,
+    TimelineEntry,
 };
 use crate::rank::RankState;
 use crate::recent::{First, Last};
@@ -147,7 +149,9 @@ impl Fold {
                 self.sessions.insert(*session, Process { pid: *pid, program: program.clone() });
             }
             EventKind::SessionClosed { session, ending, ranks } => self.close(at, *session, *ending, ranks),
-            EventKind::RankPlaced { rank, session, node, device } => self.place(*rank, *session, *node, *device),
+            EventKind::RankPlaced { rank, session, node, device } => {
+                self.place(*rank, *session, *node, *device)
+            }
             EventKind::CommCreated { comm, members, waits, staging, fallback } => {
                 self.create(*comm, members, waits, *staging, fallback.as_deref());
                 self.recover(at, *comm, members);
@@ -289,8 +293,13 @@ impl Fold {
     fn book_links(&mut self, estimate: &Estimate) {
         for flow in &estimate.flows {
             let scope = if flow.src == flow.dst { "intra_node" } else { "inter_node" };
-            let contention = if estimate.bottleneck == scope { estimate.contention } else { VirtualSpan::ZERO };
-            self.links.entry((flow.src, flow.dst)).or_default().book(flow.bytes, estimate.total(), contention);
+            let contention =
+                if estimate.bottleneck == scope { estimate.contention } else { VirtualSpan::ZERO };
+            self.links.entry((flow.src, flow.dst)).or_default().book(
+                flow.bytes,
+                estimate.total(),
+                contention,
+            );
         }
     }
 

@@ -4,8 +4,8 @@ use fakegpu_units::{Collective, GlobalRank, NodeIndex, VirtualSpan, VirtualTime}
 
 use crate::fold::Fold;
 use crate::model::{
-    Cluster, Collectives, Fabric, Link, NodePair, PointToPoint, Report, Resilience, Scope, Timeline, Totals, TrafficMatrix,
-    VirtualTimes,
+    Cluster, Collectives, Fabric, Link, NodePair, PointToPoint, Report, Resilience, Scope, Timeline, Totals,
+    TrafficMatrix, VirtualTimes,
 };
 use crate::rank::RankState;
 use crate::tally::Tally;
@@ -20,7 +20,7 @@ const SCHEMA_VERSION: &str = "cluster_report.v1";
 const ALWAYS: [&str; 2] = [
     "Predicted times are estimates of a model, for comparison and explanation; they are not a promise about a real \
      cluster.",
-    "Reductions of float16 and bfloat16 are accumulated in a wider type: an overflow that a real ring would meet half-way \
+    "Reductions of float16 are accumulated in float32: an overflow that a real ring would meet half-way \
      is not reproduced.",
 ];
 
@@ -149,7 +149,12 @@ fn timeline(fold: &Fold) -> Timeline {
 fn virtual_times(fold: &Fold) -> VirtualTimes {
     VirtualTimes {
         makespan_us: fold.makespan.since(VirtualTime::ZERO).as_micros_f64(),
-        communication_us: fold.collectives.values().map(|tally| tally.time).sum::<VirtualSpan>().as_micros_f64(),
+        communication_us: fold
+            .collectives
+            .values()
+            .map(|tally| tally.time)
+            .sum::<VirtualSpan>()
+            .as_micros_f64(),
         ranks: fold.ranks.iter().map(|(rank, state): (&GlobalRank, &RankState)| state.times(*rank)).collect(),
     }
 }

@@ -76,7 +76,9 @@ impl Communicator {
         if let Some(fault) = &self.state().fault {
             return Err(fault.clone());
         }
-        self.joined.get().ok_or_else(|| Fault::argument("the communicator is not ready: its group has not ended, or its init failed"))
+        self.joined.get().ok_or_else(|| {
+            Fault::argument("the communicator is not ready: its group has not ended, or its init failed")
+        })
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -150,7 +152,9 @@ impl Communicators {
         let here = std::thread::current().id();
         let same = |comm: &&Arc<Communicator>| {
             comm.driver() == here
-                && comm.joined.get().is_some_and(|other| other.comm == joined.comm && Arc::ptr_eq(&other.session, &joined.session))
+                && comm.joined.get().is_some_and(|other| {
+                    other.comm == joined.comm && Arc::ptr_eq(&other.session, &joined.session)
+                })
         };
         self.lock().1.values().filter(same).cloned().collect()
     }

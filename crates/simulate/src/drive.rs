@@ -63,7 +63,13 @@ impl Submission {
         for prepared in &operations {
             prepared.comm.called.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(Self { session, request, waiting: (0..).zip(operations).collect(), released: false, some: Vec::new() })
+        Ok(Self {
+            session,
+            request,
+            waiting: (0..).zip(operations).collect(),
+            released: false,
+            some: Vec::new(),
+        })
     }
 
     pub(crate) fn involves(&self, comm: &Arc<Communicator>) -> bool {
@@ -89,7 +95,10 @@ impl Submission {
     fn next_for(&mut self, comm: &Arc<Communicator>) -> Option<Prepared> {
         let at = self.waiting.iter().position(|(_, prepared)| Arc::ptr_eq(&prepared.comm, comm))?;
         let place = self.waiting[at].0;
-        (self.released || self.some.contains(&place)).then(|| self.waiting.remove(at)).flatten().map(|(_, prepared)| prepared)
+        (self.released || self.some.contains(&place))
+            .then(|| self.waiting.remove(at))
+            .flatten()
+            .map(|(_, prepared)| prepared)
     }
 }
 
@@ -117,7 +126,8 @@ struct Lane<'a> {
 impl Lane<'_> {
     fn begin(&mut self, prepared: &Prepared) -> Result<(), Fault> {
         let (plan, reduction) =
-            fakegpu_executor::plan_of(&prepared.descriptor, self.comm.size, self.joined.slot_bytes).map_err(Fault::system)?;
+            fakegpu_executor::plan_of(&prepared.descriptor, self.comm.size, self.joined.slot_bytes)
+                .map_err(Fault::system)?;
         let scalar = prepared.scalar.or_else(|| reduction.and_then(|reduction| reduction.prescale_scalar()));
         let run = Run {
             plan,
@@ -130,7 +140,8 @@ impl Lane<'_> {
             comm: self.joined.comm,
             seq: SeqNo(self.comm.called.load(Ordering::Relaxed)),
         };
-        self.exchange.begin(run).map_err(Fault::system)?;
+        let begun = self.exchange.begin(run);
+        begun.map_err(|error| self.reason(&error.to_string()))?;
         self.busy = true;
         Ok(())
     }
@@ -209,7 +220,10 @@ fn enter<'a>(comm: &Communicator, joined: &'a Joined) -> MutexGuard<'a, Box<dyn 
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => {
             if !comm.crowd_told.swap(true, Ordering::Relaxed) {
-                tracing::warn!("two threads use communicator {} at once: the order of their calls is left to chance", joined.comm);
+                tracing::warn!(
+                    "two threads use communicator {} at once: the order of their calls is left to chance",
+                    joined.comm
+                );
             }
             joined.exchange.lock().unwrap_or_else(PoisonError::into_inner)
         }
@@ -223,14 +237,17 @@ fn run_lanes(submissions: &mut [Submission], lanes: &mut [Lane<'_>]) -> Result<(
         for lane in lanes.iter_mut() {
             moved |= lane.turn()?;
             while !lane.busy
-                && let Some(prepared) = submissions.iter_mut().find_map(|submission| submission.next_for(lane.comm))
+                && let Some(prepared) =
+                    submissions.iter_mut().find_map(|submission| submission.next_for(lane.comm))
             {
                 lane.begin(&prepared)?;
                 moved = true;
                 lane.turn()?;
             }
         }
-        if submissions.iter().all(|submission| submission.waiting.is_empty()) && lanes.iter().all(|lane| !lane.busy) {
+        if submissions.iter().all(|submission| submission.waiting.is_empty())
+            && lanes.iter().all(|lane| !lane.busy)
+        {
             return Ok(());
         }
         if moved {
@@ -240,7 +257,9 @@ fn run_lanes(submissions: &mut [Submission], lanes: &mut [Lane<'_>]) -> Result<(
         wait(submissions, lanes)?;
         look_for_bad_news(lanes)?;
         if last_moved.elapsed() > COORDINATOR_PATIENCE {
-            return Err(Fault::system("timeout: the coordinator has said nothing for ten minutes; it may be stopped"));
+            return Err(Fault::system(
+                "timeout: the coordinator has said nothing for ten minutes; it may be stopped",
+            ));
         }
     }
 }
@@ -267,7 +286,8 @@ fn wait(submissions: &mut [Submission], lanes: &mut [Lane<'_>]) -> Result<(), Fa
     if let Some(lane) = lanes.iter_mut().find(|lane| lane.busy) {
         lane.exchange.wait(if alone { SLICE } else { SHORT });
     } else if let Some(submission) = submissions.iter_mut().find(|submission| submission.is_open())
-        && let Some(reply) = submission.session.reply(submission.request, if alone { SLICE } else { SHORT })?
+        && let Some(reply) =
+            submission.session.reply(submission.request, if alone { SLICE } else { SHORT })?
     {
         submission.hear(reply)?;
     }

@@ -16,7 +16,12 @@ pub trait Spawn: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// The system's, where the program cannot be started.
-    fn spawn(&self, program: &Path, arguments: &[OsString], environment: &[(OsString, OsString)]) -> io::Result<u32>;
+    fn spawn(
+        &self,
+        program: &Path,
+        arguments: &[OsString],
+        environment: &[(OsString, OsString)],
+    ) -> io::Result<u32>;
 }
 
 /// Starts nothing; for programs that always configure a coordinator, and for tests.
@@ -38,13 +43,19 @@ pub(crate) fn start(spawn: &dyn Spawn, configured: Option<&Path>) -> Result<(Add
     let token = process::hex(&process::random::<16>());
     // An abstract name: nothing in the file system that a crash could leave behind.
     let address = format!("@fakegpu-{}-{}", std::process::id(), process::hex(&process::random::<6>()));
-    let arguments: Vec<OsString> =
-        ["--transport", "unix", "--address", &address, "--linger-ms", LINGER_MS].into_iter().map(OsString::from).collect();
-    let mut environment: Vec<(OsString, OsString)> =
-        std::env::vars_os().filter(|(name, _)| name != "LD_PRELOAD" && name != "FAKEGPU_COORDINATOR_TOKEN").collect();
+    let arguments: Vec<OsString> = ["--transport", "unix", "--address", &address, "--linger-ms", LINGER_MS]
+        .into_iter()
+        .map(OsString::from)
+        .collect();
+    let mut environment: Vec<(OsString, OsString)> = std::env::vars_os()
+        .filter(|(name, _)| name != "LD_PRELOAD" && name != "FAKEGPU_COORDINATOR_TOKEN")
+        .collect();
     environment.push(("FAKEGPU_COORDINATOR_TOKEN".into(), token.clone().into()));
     let pid = spawn.spawn(&binary, &arguments, &environment).map_err(|error| {
-        Fault::system(format!("the embedded coordinator `{}` could not be started: {error}", binary.display()))
+        Fault::system(format!(
+            "the embedded coordinator `{}` could not be started: {error}",
+            binary.display()
+        ))
     })?;
     tracing::debug!(pid, address, "embedded coordinator started");
     Ok((Address::Unix(address), token))
@@ -61,7 +72,8 @@ fn find(configured: Option<&Path>) -> Result<PathBuf, Fault> {
     }
     const NAME: &str = "fakegpu-coordinator";
     let library = process::library_path();
-    let beside = library.as_deref().and_then(Path::parent).map(|lib| [lib.join("../bin").join(NAME), lib.join(NAME)]);
+    let beside =
+        library.as_deref().and_then(Path::parent).map(|lib| [lib.join("../bin").join(NAME), lib.join(NAME)]);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join(NAME));
     beside.into_iter().flatten().chain(on_path).find(|candidate| candidate.is_file()).ok_or_else(|| {

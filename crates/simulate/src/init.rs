@@ -8,7 +8,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fakegpu_proto::{Fault, JoinComm, Member, Offer, StagingKind, StagingOutcome, ToCoordinator, ToRank, UniqueId};
+use fakegpu_proto::{
+    Fault, JoinComm, Member, Offer, StagingKind, StagingOutcome, ToCoordinator, ToRank, UniqueId,
+};
 use fakegpu_staging_shm::{Exchange, Geometry, Segment, SharedExchange, StreamedExchange, engine};
 use fakegpu_transport::{Dialer, Wire};
 use fakegpu_transport_uds::{PrivateSocket, UdsDialer};
@@ -45,13 +47,15 @@ struct Met {
 
 /// Joins ranks together; on failure none of them stands.
 pub(crate) fn join_all(pendings: Vec<Pending>, no_uring: bool) -> Result<(), Fault> {
-    let asked: Vec<(Pending, Option<PrivateSocket>, u64)> = pendings.into_iter().map(ask).collect::<Result<_, _>>()?;
+    let asked: Vec<(Pending, Option<PrivateSocket>, u64)> =
+        pendings.into_iter().map(ask).collect::<Result<_, _>>()?;
     let mut mets = Vec::with_capacity(asked.len());
     for (pending, listener, request) in asked {
         mets.push(meet(pending, listener, request)?);
     }
-    let mut exchanges = share(&mets);
-    let told: Vec<u64> = mets.iter().zip(&exchanges).map(|(met, exchange)| tell(met, exchange)).collect::<Result<_, _>>()?;
+    let mut exchanges = share(&mut mets);
+    let told: Vec<u64> =
+        mets.iter().zip(&exchanges).map(|(met, exchange)| tell(met, exchange)).collect::<Result<_, _>>()?;
     for ((met, request), exchange) in mets.into_iter().zip(told).zip(exchanges.drain(..)) {
         stand(met, request, exchange, no_uring)?;
     }
@@ -75,7 +79,9 @@ fn ask(pending: Pending) -> Result<(Pending, Option<PrivateSocket>, u64), Fault>
 /// Where rank 0 will hand out the segment; without one, bytes are streamed.
 fn private_socket() -> Option<PrivateSocket> {
     let name = format!("fakegpu-seg-{}-{}", std::process::id(), process::hex(&process::random::<8>()));
-    PrivateSocket::bind(&name).inspect_err(|error| tracing::warn!(%error, "no private socket, bytes will be streamed")).ok()
+    PrivateSocket::bind(&name)
+        .inspect_err(|error| tracing::warn!(%error, "no private socket, bytes will be streamed"))
+        .ok()
 }
 
 /// Waits for the rest of the communicator; the coordinator bounds the wait.
@@ -97,9 +103,9 @@ fn meet(pending: Pending, listener: Option<PrivateSocket>, request: u64) -> Resu
 type Shared = Result<Box<dyn Exchange>, String>;
 
 /// Hands out and maps the segments of all communicators that are to have one.
-fn share(mets: &[Met]) -> Vec<Shared> {
+fn share(mets: &mut [Met]) -> Vec<Shared> {
     let dialled: Vec<Result<Option<Wire>, String>> = mets.iter().map(dial_leader).collect();
-    let led: Vec<Option<Result<Segment, String>>> = mets.iter().map(lead).collect();
+    let led: Vec<Option<Result<Segment, String>>> = mets.iter_mut().map(lead).collect();
     let received = dialled.into_iter().zip(mets);
     led.into_iter()
         .zip(received)
@@ -108,7 +114,8 @@ fn share(mets: &[Met]) -> Vec<Shared> {
                 Some(segment) => segment?,
                 None => follow(met, dialled?)?,
             };
-            let exchange = SharedExchange::new(Arc::new(segment), met.pending.comm.rank).map_err(|error| error.to_string())?;
+            let exchange = SharedExchange::new(Arc::new(segment), met.pending.comm.rank)
+                .map_err(|error| error.to_string())?;
             Ok(Box::new(exchange) as Box<dyn Exchange>)
         })
         .collect()
@@ -123,13 +130,14 @@ fn dial_leader(met: &Met) -> Result<Option<Wire>, String> {
     dial.map(Some).map_err(|error| format!("rank 0's private socket could not be reached: {error}"))
 }
 
-/// Rank 0 makes the segment and hands it to every other rank.
-fn lead(met: &Met) -> Option<Result<Segment, String>> {
+/// Rank 0 makes the segment and hands it to every other rank. Its private socket is closed when it is done: a
+/// rank that still waits there learns at once that nothing will come.
+fn lead(met: &mut Met) -> Option<Result<Segment, String>> {
     let Offer::Shared { .. } = met.offer else { return None };
-    let listener = met.listener.as_ref()?;
+    let listener = met.listener.take()?;
     let made = Segment::create(met.geometry).map_err(|error| error.to_string());
     Some(made.and_then(|(segment, fd)| {
-        hand_out(met, listener, &fd)?;
+        hand_out(met, &listener, &fd)?;
         Ok(segment)
     }))
 }
@@ -177,7 +185,11 @@ fn tell(met: &Met, shared: &Shared) -> Result<u64, Fault> {
         Ok(_) => StagingOutcome::Mapped,
         Err(why) => StagingOutcome::Refused(why.clone()),
     };
-    met.pending.session.request(&ToCoordinator::Staging { comm: met.comm, rank: met.pending.comm.rank, outcome })
+    met.pending.session.request(&ToCoordinator::Staging {
+        comm: met.comm,
+        rank: met.pending.comm.rank,
+        outcome,
+    })
 }
 
 /// Takes the road that was decided; the communicator stands.
@@ -187,20 +199,36 @@ fn stand(met: Met, request: u64, shared: Shared, no_uring: bool) -> Result<(), F
         match session.reply(request, SLICE)? {
             Some(ToRank::Staged { kind, .. }) => break kind,
             Some(ToRank::Failed(fault)) => return Err(fault),
-            Some(other) => return Err(Fault::internal(format!("the staging outcome was answered with {other:?}"))),
+            Some(other) => {
+                return Err(Fault::internal(format!("the staging outcome was answered with {other:?}")));
+            }
             None => {}
         }
     };
     let rank = met.pending.comm.rank;
     let exchange: Box<dyn Exchange> = match (kind, shared) {
         (StagingKind::Shared, Ok(exchange)) => exchange,
-        (StagingKind::Shared, Err(why)) => return Err(Fault::internal(format!("shared staging was decided without this rank: {why}"))),
+        (StagingKind::Shared, Err(why)) => {
+            return Err(Fault::internal(format!("shared staging was decided without this rank: {why}")));
+        }
         (StagingKind::Streamed, _) => {
             let wire = session.open_data(met.comm, rank)?;
-            Box::new(StreamedExchange::new(wire, rank, met.geometry.size(), engine(no_uring), met.geometry.slot_bytes()))
+            Box::new(StreamedExchange::new(
+                wire,
+                rank,
+                met.geometry.size(),
+                engine(no_uring),
+                met.geometry.slot_bytes(),
+            ))
         }
     };
-    tracing::debug!(comm = met.comm.0, rank = rank.0, size = met.geometry.size(), ?kind, "communicator ready");
+    tracing::debug!(
+        comm = met.comm.0,
+        rank = rank.0,
+        size = met.geometry.size(),
+        ?kind,
+        "communicator ready"
+    );
     let joined = Joined {
         session: Arc::clone(session),
         comm: met.comm,

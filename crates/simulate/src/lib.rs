@@ -31,7 +31,7 @@ mod runtime;
 mod session;
 
 pub use communicator::Handle;
-pub use fakegpu_proto::{Code, Fault};
 pub use embedded::{NeverSpawn, Spawn};
+pub use fakegpu_proto::{Code, Fault};
 pub use redop::RedOp;
 pub use runtime::{Collective, Request, Runtime};

@@ -21,7 +21,8 @@ pub(crate) fn program_name() -> String {
 pub(crate) fn library_path() -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
-    let ours = |path: &&Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libnccl.so"));
+    let ours =
+        |path: &&Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libnccl.so"));
     paths.filter(ours).map(Path::to_path_buf).next()
 }
 

@@ -51,7 +51,12 @@ impl RedOps {
 
     /// What an operator means for this communicator and data type: the operator to match by, and this rank's
     /// own scalar.
-    pub(crate) fn resolve(&self, comm: Handle, op: RedOp, data_type: DataType) -> Result<(ReduceOp, Option<Scalar>), Fault> {
+    pub(crate) fn resolve(
+        &self,
+        comm: Handle,
+        op: RedOp,
+        data_type: DataType,
+    ) -> Result<(ReduceOp, Option<Scalar>), Fault> {
         let number = match op {
             RedOp::Builtin(op) => return Ok((op, None)),
             RedOp::User(number) => number,
@@ -70,8 +75,12 @@ impl RedOps {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match inner.1.get(&number) {
             Some(op) if op.comm == comm => Ok(op.clone()),
-            Some(_) => Err(Fault::argument(format!("the reduction operator {number} belongs to another communicator"))),
-            None => Err(Fault::argument(format!("{number} is no reduction operator: it was never made, or is destroyed"))),
+            Some(_) => Err(Fault::argument(format!(
+                "the reduction operator {number} belongs to another communicator"
+            ))),
+            None => Err(Fault::argument(format!(
+                "{number} is no reduction operator: it was never made, or is destroyed"
+            ))),
         }
     }
 

@@ -14,7 +14,7 @@ use fakegpu_rank::{Call, Checked, GroupEnd, IdContent};
 use fakegpu_staging_shm::{RecvBuffer, SendBuffer};
 use fakegpu_units::{DataType, Rank};
 
-use crate::communicator::Communicators;
+use crate::communicator::{Communicator, Communicators};
 use crate::drive::{self, Prepared};
 use crate::grouping::{Held, defer, is_deferred, take_deferred, with_group};
 use crate::init::{Pending, join_all};
@@ -83,7 +83,8 @@ impl Runtime {
     /// A process with this environment. Mistakes in it are answers to the calls that need it.
     pub fn new(vars: impl IntoIterator<Item = (String, String)>, spawn: Box<dyn Spawn>) -> Self {
         Self {
-            settings: Settings::from_vars(vars).map_err(|mistakes| Fault::usage(mistakes.to_string().trim_end())),
+            settings: Settings::from_vars(vars)
+                .map_err(|mistakes| Fault::usage(mistakes.to_string().trim_end())),
             spawn,
             sessions: Mutex::new(Vec::new()),
             embedded: Mutex::new(None),
@@ -108,15 +109,15 @@ impl Runtime {
     fn settings(&self) -> Result<&Settings, Fault> {
         let settings = self.settings.as_ref().map_err(Clone::clone)?;
         match (settings.mode, settings.dist_mode) {
-            (_, Some(DistMode::Disabled)) => {
-                Err(Fault::usage("FAKEGPU_DIST_MODE is `disabled`, so NCCL calls are refused: unset it, or set it to `simulate`"))
-            }
-            (_, Some(mode @ (DistMode::Proxy | DistMode::Passthrough))) => {
-                Err(Fault::usage(format!("FAKEGPU_DIST_MODE is `{mode}`, which this build does not have yet: use `simulate`")))
-            }
-            (mode @ (ComputeMode::Hybrid | ComputeMode::Passthrough), _) => {
-                Err(Fault::usage(format!("FAKEGPU_MODE is `{mode}`, which this build does not have yet: use `simulate`")))
-            }
+            (_, Some(DistMode::Disabled)) => Err(Fault::usage(
+                "FAKEGPU_DIST_MODE is `disabled`, so NCCL calls are refused: unset it, or set it to `simulate`",
+            )),
+            (_, Some(mode @ (DistMode::Proxy | DistMode::Passthrough))) => Err(Fault::usage(format!(
+                "FAKEGPU_DIST_MODE is `{mode}`, which this build does not have yet: use `simulate`"
+            ))),
+            (mode @ (ComputeMode::Hybrid | ComputeMode::Passthrough), _) => Err(Fault::usage(format!(
+                "FAKEGPU_MODE is `{mode}`, which this build does not have yet: use `simulate`"
+            ))),
             (ComputeMode::Simulate, None | Some(DistMode::Simulate)) => Ok(settings),
         }
     }
@@ -129,7 +130,8 @@ impl Runtime {
     pub fn unique_id(&self) -> Result<[u8; 128], Fault> {
         let settings = self.settings()?;
         let way = if settings.coordinator.is_some() { None } else { Some(self.embedded_way(settings)?) };
-        let (address, token) = way.map_or((None, None), |(address, token)| (Some(address.to_string()), Some(token)));
+        let (address, token) =
+            way.map_or((None, None), |(address, token)| (Some(address.to_string()), Some(token)));
         IdContent { address, token, random: process::random() }.encode().map_err(Fault::system)
     }
 
@@ -195,7 +197,10 @@ impl Runtime {
     /// thread keeps its devices for all its communicators.
     fn device_of_thread(&self, id: &UniqueId) -> u32 {
         let nth = with_group(|group| {
-            group.held().filter(|held| matches!(held, Held::Init(pending) if pending.unique_id == *id)).count()
+            group
+                .held()
+                .filter(|held| matches!(held, Held::Init(pending) if pending.unique_id == *id))
+                .count()
         });
         let key = (ThreadKey::from(std::thread::current().id()), u32::try_from(nth).unwrap_or(u32::MAX));
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,7 +211,9 @@ impl Runtime {
     /// The session that an id leads to: the configured coordinator, or the one the id names.
     fn session(&self, settings: &Settings, id: &[u8; 128]) -> Result<Arc<Session>, Fault> {
         let (address, token) = match &settings.coordinator {
-            Some(address) => (address.clone(), settings.token.as_ref().map(|token| token.reveal().to_owned())),
+            Some(address) => {
+                (address.clone(), settings.token.as_ref().map(|token| token.reveal().to_owned()))
+            }
             None => way_of(id)?,
         };
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,7 +268,8 @@ impl Runtime {
     /// # Errors
     /// Bad arguments (which also fail the open group), a mismatch, a time-out, a death.
     pub fn collective(&self, collective: Collective) -> Result<(), Fault> {
-        let prepared = self.prepare(collective).inspect_err(|fault| with_group(|group| group.refuse(fault)))?;
+        let prepared =
+            self.prepare(collective).inspect_err(|fault| with_group(|group| group.refuse(fault)))?;
         let Some(prepared) = prepared else { return Ok(()) };
         prepared.comm.driven_here();
         match with_group(|group| group.hold(Held::Operation(prepared))) {
@@ -309,9 +317,10 @@ impl Runtime {
     /// Submits operations and runs them, together with what this thread has put off; or puts them off, where
     /// the thread drives further ranks of the same communicator that have yet to call.
     fn run(&self, operations: Vec<Prepared>) -> Result<(), Fault> {
-        let waits_for_own = operations.iter().any(|prepared| self.own_ranks_lag(prepared));
+        let comms: Vec<Arc<Communicator>> =
+            operations.iter().map(|prepared| Arc::clone(&prepared.comm)).collect();
         let submissions = drive::submit(operations)?;
-        if waits_for_own {
+        if comms.iter().any(|comm| self.own_ranks_lag(comm)) {
             submissions.into_iter().for_each(defer);
             return Ok(());
         }
@@ -320,12 +329,11 @@ impl Runtime {
         drive::run(all)
     }
 
-    fn own_ranks_lag(&self, prepared: &Prepared) -> bool {
-        let Some(joined) = prepared.comm.joined.get() else { return false };
-        let mine = prepared.comm.called.load(Ordering::Relaxed);
-        self.comms.driven_here(joined).iter().any(|other| {
-            !Arc::ptr_eq(other, &prepared.comm) && other.called.load(Ordering::Relaxed) <= mine && !is_deferred(other)
-        })
+    /// Whether this thread drives another rank of the communicator that has called less often than this one.
+    fn own_ranks_lag(&self, comm: &Arc<Communicator>) -> bool {
+        let Some(joined) = comm.joined.get() else { return false };
+        let mine = comm.called.load(Ordering::Relaxed);
+        self.comms.driven_here(joined).iter().any(|other| other.called.load(Ordering::Relaxed) < mine)
     }
 
     /// `ncclRedOpCreatePreMulSum` with a scalar already read: the number of the new operator.
@@ -400,7 +408,10 @@ impl Runtime {
     pub fn destroy(&self, handle: Handle) -> Result<(), Fault> {
         let comm = self.comms.find(handle)?;
         if is_deferred(&comm) {
-            tracing::warn!(rank = comm.rank.0, "a communicator is destroyed while an operation waits for this thread's other ranks");
+            tracing::warn!(
+                rank = comm.rank.0,
+                "a communicator is destroyed while an operation waits for this thread's other ranks"
+            );
         }
         self.comms.remove(handle);
         self.redops.forget(handle);
@@ -436,7 +447,9 @@ impl Runtime {
 fn checked_rank(size: i32, rank: i32) -> Result<(u32, Rank), Fault> {
     match (u32::try_from(size), u32::try_from(rank)) {
         (Ok(size), Ok(rank)) if size > 0 && rank < size => Ok((size, Rank(rank))),
-        _ => Err(Fault::argument(format!("rank {rank} of {size} is no rank: a communicator has at least one, numbered from 0"))),
+        _ => Err(Fault::argument(format!(
+            "rank {rank} of {size} is no rank: a communicator has at least one, numbered from 0"
+        ))),
     }
 }
 
@@ -451,6 +464,8 @@ fn way_of(id: &[u8; 128]) -> Result<(Address, Option<String>), Fault> {
     let address = content.address.ok_or_else(|| {
         Fault::usage("this unique id was made where FAKEGPU_COORDINATOR_ADDR is set, and here it is not: set it for every rank")
     })?;
-    let address = address.parse().map_err(|error| Fault::usage(format!("the unique id names a coordinator at `{address}`: {error}")))?;
+    let address = address.parse().map_err(|error| {
+        Fault::usage(format!("the unique id names a coordinator at `{address}`: {error}"))
+    })?;
     Ok((address, content.token))
 }

@@ -77,17 +77,30 @@ fn dial(dialer: &dyn Dialer, patience: Duration) -> Result<Wire, Fault> {
 
 impl Session {
     /// Connects and says hello.
-    pub(crate) fn open(address: Address, token: Option<String>, settings: &Settings, patience: Duration) -> Result<Self, Fault> {
+    pub(crate) fn open(
+        address: Address,
+        token: Option<String>,
+        settings: &Settings,
+        patience: Duration,
+    ) -> Result<Self, Fault> {
         let dialer = dialer(&address);
         let mut link = Link::new(dial(&*dialer, patience)?);
         let hello = ToCoordinator::Hello(Box::new(hello(settings, token.clone())));
-        let lost = |error: LinkError| Fault::system(format!("the coordinator at `{}`: {error}", dialer.address()));
+        let lost =
+            |error: LinkError| Fault::system(format!("the coordinator at `{}`: {error}", dialer.address()));
         link.send(1, &hello, PROMPT).map_err(lost)?;
         let (id, secret) = match link.receive::<ToRank>(PROMPT).map_err(lost)? {
             Some((_, ToRank::Welcome { session, secret })) => (session, secret),
             Some((_, ToRank::Failed(fault))) => return Err(fault),
-            Some((_, other)) => return Err(Fault::internal(format!("the coordinator answered hello with {other:?}"))),
-            None => return Err(Fault::system(format!("the coordinator at `{}` does not answer", dialer.address()))),
+            Some((_, other)) => {
+                return Err(Fault::internal(format!("the coordinator answered hello with {other:?}")));
+            }
+            None => {
+                return Err(Fault::system(format!(
+                    "the coordinator at `{}` does not answer",
+                    dialer.address()
+                )));
+            }
         };
         tracing::debug!(%address, session = id.0, "session open");
         let (sender, receiver) = link.split();
@@ -117,7 +130,8 @@ impl Session {
     /// Sends a request and waits for its one reply, which needs no other rank.
     pub(crate) fn ask(&self, message: &ToCoordinator) -> Result<ToRank, Fault> {
         let request = self.request(message)?;
-        self.reply(request, PROMPT)?.ok_or_else(|| Fault::system(format!("the coordinator at `{}` does not answer", self.address)))
+        self.reply(request, PROMPT)?
+            .ok_or_else(|| Fault::system(format!("the coordinator at `{}` does not answer", self.address)))
     }
 
     /// The next reply to a request, or `None` where none came in time.
@@ -162,7 +176,11 @@ impl Session {
     }
 
     /// Reads one message, with the inbox unlocked meanwhile; whether one came.
-    fn read_for_all<'a>(&'a self, mut inbox: MutexGuard<'a, Inbox>, timeout: Duration) -> (MutexGuard<'a, Inbox>, bool) {
+    fn read_for_all<'a>(
+        &'a self,
+        mut inbox: MutexGuard<'a, Inbox>,
+        timeout: Duration,
+    ) -> (MutexGuard<'a, Inbox>, bool) {
         inbox.reading = true;
         drop(inbox);
         let got = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).receive::<ToRank>(timeout);

@@ -47,14 +47,14 @@ impl SendBuffer {
         self.bytes == 0
     }
 
-    /// Copies from `offset` on until `target` is full; the two may be the same memory.
+    /// Copies from `offset` on until `target`, which is no user memory, is full.
     pub(crate) fn copy_to(&self, offset: usize, target: &mut [u8]) {
         assert!(within(self.bytes, offset, target.len()), "begin() admits no run beyond its buffers");
         // SAFETY: the offset is inside the buffer, by the assertion.
         let source = unsafe { self.start.as_ptr().add(offset) };
         // SAFETY: `source` is readable for `target.len()` bytes by the contract of `new` and the assertion;
-        // `target` is exclusively borrowed; `copy` allows overlap.
-        unsafe { std::ptr::copy(source, target.as_mut_ptr(), target.len()) }
+        // `target` is exclusively borrowed staging memory, so user memory does not overlap it.
+        unsafe { copy_in_steps(source, target.as_mut_ptr(), target.len()) }
     }
 
     /// Lends a range to `use_bytes`.
@@ -97,8 +97,8 @@ impl RecvBuffer {
         // SAFETY: the offset is inside the buffer, by the assertion.
         let target = unsafe { self.start.as_ptr().add(offset) };
         // SAFETY: `target` is writable for `source.len()` bytes by the contract of `new` and the assertion;
-        // `source` is staging memory or a buffer of ours, and `copy` allows overlap.
-        unsafe { std::ptr::copy(source.as_ptr(), target, source.len()) }
+        // `source` is staging memory or a buffer of ours, so user memory does not overlap it.
+        unsafe { copy_in_steps(source.as_ptr(), target, source.len()) }
     }
 
     /// Lends a range to `use_bytes`, to be overwritten.
@@ -109,6 +109,29 @@ impl RecvBuffer {
         // SAFETY: writable and initialised for `bytes` bytes by the contract of `new` and the assertion; no
         // other reference to user memory exists while `use_bytes` runs, and this one cannot escape it.
         use_bytes(unsafe { std::slice::from_raw_parts_mut(target, bytes) })
+    }
+}
+
+/// Short enough that glibc's `memcpy` keeps to vector moves. Beyond, it takes to `rep movsb`, which on Zen writes to
+/// an unaligned target at a fourteenth of the speed (3.0 instead of 43 GB/s in cache, Zen 5, glibc 2.36); and large
+/// allocations start 16 bytes into a page.
+const STEP_BYTES: usize = 2 << 10;
+
+/// A copy whose speed does not depend on alignment.
+///
+/// # Safety
+/// As [`std::ptr::copy_nonoverlapping`].
+unsafe fn copy_in_steps(source: *const u8, target: *mut u8, bytes: usize) {
+    let mut at = 0;
+    while at < bytes {
+        let step = STEP_BYTES.min(bytes - at);
+        // SAFETY: `at` is inside the source by the caller's promise.
+        let from = unsafe { source.add(at) };
+        // SAFETY: as above, of the target.
+        let to = unsafe { target.add(at) };
+        // SAFETY: `at + step` is at most `bytes`, for which the caller vouches.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, step) }
+        at += step;
     }
 }
 

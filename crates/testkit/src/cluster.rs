@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use fakegpu_coordinator::{Coordinator, CostModel, Options, Outgoing, PeerId, Work};
 use fakegpu_proto::{
-    Descriptor, Estimate, Fault, Hello, JoinComm, Leave, Placement, Release, StagingOutcome, ToCoordinator, ToRank, UniqueId,
+    Descriptor, Estimate, Fault, Hello, JoinComm, Leave, Placement, Release, StagingOutcome, ToCoordinator,
+    ToRank, UniqueId,
 };
 use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, Rank, VirtualSpan};
 
@@ -185,7 +186,8 @@ impl Cluster {
     /// When a message sent now arrives, behind those sent before it.
     fn arrival(&mut self, last: HostTime) -> HostTime {
         // Mostly quick, sometimes slow: arrivals of different ranks change places.
-        let micros = if self.random.percent(10) { self.random.below(20_000) } else { 5 + self.random.below(200) };
+        let micros =
+            if self.random.percent(10) { self.random.below(20_000) } else { 5 + self.random.below(200) };
         (self.now + HostSpan::from_nanos(micros * 1_000)).max(last)
     }
 
@@ -198,10 +200,12 @@ impl Cluster {
         let request = self.ranks[rank].next_request;
         self.ranks[rank].next_request += 1;
         self.ranks[rank].waiting = Some(request);
+        // Whoever dies before it has asked to join anything was never seen, and is missed at the join time-out.
+        let is_known = !matches!(message, ToCoordinator::Hello(_));
         let at = self.arrival(self.ranks[rank].last_up);
         self.ranks[rank].last_up = at;
         self.push(at, Due::ToCoordinator(rank, request, message));
-        if self.random.below(10_000) < self.scenario.crash_percent * 100 {
+        if is_known && self.random.below(10_000) < self.scenario.crash_percent * 100 {
             self.crash(rank);
         }
     }
@@ -249,7 +253,8 @@ impl Cluster {
             Step::Join => {
                 let size = u32::try_from(self.ranks.len()).unwrap_or(0);
                 let listener = (rank == 0).then(|| "@segment".to_owned());
-                let join = JoinComm { unique_id: UniqueId::new(b"world"), size, rank: of, device: 0, listener };
+                let join =
+                    JoinComm { unique_id: UniqueId::new(b"world"), size, rank: of, device: 0, listener };
                 self.send(rank, ToCoordinator::Join(Box::new(join)));
             }
             Step::Group(descriptors) => self.submit(rank, &descriptors),
@@ -274,7 +279,12 @@ impl Cluster {
         let of = Rank::from_index(rank);
         self.ranks[rank].group = descriptors.len() as u64;
         self.ranks[rank].released = 0;
-        self.send(rank, ToCoordinator::Submit { ops: descriptors.iter().map(|&descriptor| (comm, of, descriptor)).collect() });
+        self.send(
+            rank,
+            ToCoordinator::Submit {
+                ops: descriptors.iter().map(|&descriptor| (comm, of, descriptor)).collect(),
+            },
+        );
     }
 
     fn receive(&mut self, rank: usize, request: u64, message: ToRank) {

@@ -38,7 +38,10 @@ impl Invariants {
                 self.members.insert(*comm, members.clone());
             }
             EventKind::Operation { comm, seq, start, estimate, .. } => {
-                assert!(!self.failed.contains_key(comm), "invariant_a_failed_communicator_runs_nothing: {event:?}");
+                assert!(
+                    !self.failed.contains_key(comm),
+                    "invariant_a_failed_communicator_runs_nothing: {event:?}"
+                );
                 self.invariant_no_rank_leaves_a_collective_early(*comm, seq.0);
                 self.invariant_virtual_time_is_monotonic(*comm, *start, *start + estimate.total());
             }
@@ -64,7 +67,10 @@ impl Invariants {
         *run += 1;
         for rank in 0..self.members[&comm].len() {
             let submitted = self.submitted.get(&(comm, Rank::from_index(rank))).copied().unwrap_or(0);
-            assert!(submitted > seq, "invariant_no_rank_leaves_a_collective_early: rank {rank} submitted {submitted}, operation {seq} ran");
+            assert!(
+                submitted > seq,
+                "invariant_no_rank_leaves_a_collective_early: rank {rank} submitted {submitted}, operation {seq} ran"
+            );
         }
     }
 

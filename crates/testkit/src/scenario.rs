@@ -31,7 +31,13 @@ impl Step {
 
 /// An all-reduce of this many floats.
 pub(crate) fn all_reduce(count: u64) -> Descriptor {
-    Descriptor { op: Collective::AllReduce, count, data_type: DataType::Float32, reduce: Some(ReduceOp::Sum), root: None }
+    Descriptor {
+        op: Collective::AllReduce,
+        count,
+        data_type: DataType::Float32,
+        reduce: Some(ReduceOp::Sum),
+        root: None,
+    }
 }
 
 /// What all ranks do.
@@ -50,7 +56,12 @@ pub struct Scenario {
 impl Scenario {
     /// Every rank does the same.
     pub fn same(ranks: usize, program: Vec<Step>) -> Self {
-        Self { programs: vec![program; ranks], join_timeout_ms: 5_000, collective_timeout_ms: 5_000, crash_percent: 0 }
+        Self {
+            programs: vec![program; ranks],
+            join_timeout_ms: 5_000,
+            collective_timeout_ms: 5_000,
+            crash_percent: 0,
+        }
     }
 
     /// A program that is right, drawn from a seed: joins, groups, barriers and computing, then leaving.

@@ -60,7 +60,12 @@ impl Listener for TcpDoor {
                 let trusted = peer.ip().is_loopback() && owner_is_this_user(peer, stream.local_addr()?);
                 Ok(Some(Accepted { wire: tuned(stream)?, trusted }))
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted
+                ) =>
+            {
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -96,7 +101,9 @@ fn owner_is_this_user(peer: SocketAddr, local: SocketAddr) -> bool {
     let (peer, local) = (table_address(peer), table_address(local));
     text.lines().skip(1).any(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
-        words.next() == Some(peer.as_str()) && words.next() == Some(local.as_str()) && words.nth(4) == Some(uid.as_str())
+        words.next() == Some(peer.as_str())
+            && words.next() == Some(local.as_str())
+            && words.nth(4) == Some(uid.as_str())
     })
 }
 
@@ -106,7 +113,9 @@ fn table_address(address: SocketAddr) -> String {
         SocketAddr::V4(v4) => v4.ip().octets().to_vec(),
         SocketAddr::V6(v6) => v6.ip().octets().to_vec(),
     };
-    let words = bytes.chunks_exact(4).map(|word| format!("{:08X}", u32::from_ne_bytes([word[0], word[1], word[2], word[3]])));
+    let words = bytes
+        .chunks_exact(4)
+        .map(|word| format!("{:08X}", u32::from_ne_bytes([word[0], word[1], word[2], word[3]])));
     format!("{}:{:04X}", words.collect::<String>(), address.port())
 }
 
@@ -126,7 +135,8 @@ impl TcpDialer {
 impl Dialer for TcpDialer {
     fn dial(&self, timeout: Duration) -> io::Result<Wire> {
         let deadline = Instant::now() + timeout;
-        let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, format!("`{}` names no address", self.address));
+        let mut last =
+            io::Error::new(io::ErrorKind::AddrNotAvailable, format!("`{}` names no address", self.address));
         for address in self.address.to_socket_addrs()? {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -151,7 +161,10 @@ mod tests {
 
     #[test]
     fn addresses_are_written_as_the_kernel_does() {
-        assert_eq!(table_address("127.0.0.1:80".parse().unwrap()), format!("{:08X}:0050", u32::from_ne_bytes([127, 0, 0, 1])));
+        assert_eq!(
+            table_address("127.0.0.1:80".parse().unwrap()),
+            format!("{:08X}:0050", u32::from_ne_bytes([127, 0, 0, 1]))
+        );
     }
 
     #[test]

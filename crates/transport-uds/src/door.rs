@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use fakegpu_transport::{Accepted, Dialer, Listener, Wire};
 use rustix::fs::Mode;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
+    sockopt,
+};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -29,12 +32,20 @@ pub(crate) fn socket_address(address: &str) -> io::Result<SocketAddrUnix> {
         None => SocketAddrUnix::new(address),
     };
     parsed.map_err(|_| {
-        io::Error::new(io::ErrorKind::InvalidInput, format!("`{address}` is too long for a unix socket: at most 107 bytes"))
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{address}` is too long for a unix socket: at most 107 bytes"),
+        )
     })
 }
 
 pub(crate) fn stream_socket() -> io::Result<OwnedFd> {
-    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
+    Ok(socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?)
 }
 
 impl UdsListener {
@@ -66,10 +77,16 @@ impl UdsListener {
 fn clear_stale(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("`{}` exists and is no socket", path.display())));
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!("`{}` exists and is no socket", path.display()),
+        ));
     }
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, format!("another coordinator listens at `{}`", path.display())));
+        return Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            format!("another coordinator listens at `{}`", path.display()),
+        ));
     }
     std::fs::remove_file(path)
 }
@@ -82,7 +99,9 @@ impl Listener for UdsListener {
                 let trusted = peer.uid == rustix::process::geteuid();
                 Ok(Some(Accepted { wire: Wire::new(socket)?, trusted }))
             }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => Ok(None),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use fakegpu_transport::Wire;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-    accept_with, bind, listen, recvmsg, sendmsg, sockopt,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, accept_with, bind, listen, recvmsg, sendmsg, sockopt,
 };
 
 use crate::door::{socket_address, stream_socket};
@@ -42,7 +42,9 @@ impl PrivateSocket {
         let deadline = Instant::now() + timeout;
         loop {
             match accept_with(&self.socket, SocketFlags::CLOEXEC) {
-                Ok(peer) if sockopt::socket_peercred(&peer)?.uid == rustix::process::geteuid() => return send_fd(peer.as_fd(), fd),
+                Ok(peer) if sockopt::socket_peercred(&peer)?.uid == rustix::process::geteuid() => {
+                    return send_fd(peer.as_fd(), fd);
+                }
                 Ok(_stranger) => {}
                 Err(rustix::io::Errno::AGAIN) => wait_readable(self.socket.as_fd(), deadline)?,
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
@@ -88,7 +90,11 @@ pub(crate) fn receive_fd(wire: &Wire, timeout: Duration) -> io::Result<OwnedFd> 
                     RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
                     _ => None,
                 });
-                let why = if message.bytes == 0 { "the other side closed the connection" } else { "no file descriptor came" };
+                let why = if message.bytes == 0 {
+                    "the other side closed the connection"
+                } else {
+                    "no file descriptor came"
+                };
                 return fd.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, why));
             }
             Err(rustix::io::Errno::AGAIN) => wait_readable(wire.as_fd(), deadline)?,

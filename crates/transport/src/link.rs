@@ -72,7 +72,9 @@ impl Receiver {
                     }
                     self.wire.wait_readable(left)?;
                 }
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Err(LinkError::Closed),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                    return Err(LinkError::Closed);
+                }
                 Err(error) => return Err(error.into()),
             }
         }

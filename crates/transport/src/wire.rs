@@ -56,7 +56,10 @@ impl Wire {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read what is sent to it"));
+                        return Err(io::Error::new(
+                            io::ErrorKind::TimedOut,
+                            "the peer does not read what is sent to it",
+                        ));
                     }
                     self.wait(PollFlags::OUT, left)?;
                 }

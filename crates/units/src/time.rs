@@ -90,7 +90,11 @@ impl VirtualSpan {
     }
 
     /// A span from fractional microseconds, as a person writes in a cluster file; negative and NaN give zero.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate, which is the wanted answer")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float casts saturate, which is the wanted answer"
+    )]
     pub fn from_micros_f64(micros: f64) -> Self {
         Self((micros * 1e6).round() as u64)
     }
@@ -156,7 +160,10 @@ mod tests {
 
     #[test]
     fn arithmetic_saturates_instead_of_wrapping() {
-        assert_eq!(VirtualTime::from_picos(u64::MAX) + VirtualSpan::from_picos(5), VirtualTime::from_picos(u64::MAX));
+        assert_eq!(
+            VirtualTime::from_picos(u64::MAX) + VirtualSpan::from_picos(5),
+            VirtualTime::from_picos(u64::MAX)
+        );
         assert_eq!(HostTime::from_nanos(3).since(HostTime::from_nanos(7)), HostSpan::ZERO);
     }
 

@@ -169,7 +169,7 @@ impl Job<'_> {
         if path.as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b';')) {
             bail!("`{}` cannot be preloaded: the loader splits paths at blanks, `:` and `;`", path.display());
         }
-        let folder = self.library.parent().unwrap_or(Path::new("/")).as_os_str();
+        let folder = self.library.parent().unwrap_or_else(|| Path::new("/")).as_os_str();
         let search =
             joined(Some(folder), variables.get(OsStr::new("LD_LIBRARY_PATH")).map(OsString::as_os_str));
         let preload = joined(variables.get(OsStr::new("LD_PRELOAD")).map(OsString::as_os_str), Some(path));
@@ -240,13 +240,36 @@ mod tests {
         ]);
         let plans = job(&cluster, &base).ranks().unwrap();
         assert_eq!(plans.len(), 4);
-        insta::assert_snapshot!(text(&plans[3].variables), @"");
+        insta::assert_snapshot!(text(&plans[3].variables), @"
+        FAKEGPU_CLUSTER_CONFIG=/out/cluster.yaml
+        FAKEGPU_COORDINATOR_ADDR=@fakegpu-run-1-ab
+        FAKEGPU_COORDINATOR_TOKEN=secret
+        FAKEGPU_COORDINATOR_TRANSPORT=unix
+        FAKEGPU_DIST_MODE=simulate
+        FAKEGPU_NODE=node1
+        GROUP_RANK=1
+        HOME=/root
+        LD_LIBRARY_PATH=/opt/fakegpu/lib:/usr/local/cuda/lib64
+        LD_PRELOAD=libjemalloc.so:/opt/fakegpu/lib/libnccl.so.2
+        LOCAL_RANK=1
+        LOCAL_WORLD_SIZE=2
+        MASTER_ADDR=127.0.0.1
+        MASTER_PORT=4321
+        NODE_RANK=1
+        OMPI_COMM_WORLD_LOCAL_RANK=1
+        OMPI_COMM_WORLD_LOCAL_SIZE=2
+        OMPI_COMM_WORLD_RANK=3
+        OMPI_COMM_WORLD_SIZE=4
+        RANK=3
+        WORLD_SIZE=4
+        ");
     }
 
     #[test]
     fn every_rank_of_every_node_is_there_once_in_order() {
-        let text = "version: 1\nnodes:\n  - {id: a, ranks: [2, 0]}\n  - {id: b, ranks: [3, 1]}\n";
-        let cluster = Cluster::parse("mixed.yaml", text).unwrap();
+        let mut cluster = Cluster::uniform(2, 2);
+        cluster.nodes[0].ranks = vec![GlobalRank(2), GlobalRank(0)];
+        cluster.nodes[1].ranks = vec![GlobalRank(3), GlobalRank(1)];
         let base = Variables::new();
         let seats = |world_size| -> Vec<String> {
             let plans = Job { world_size, ..job(&cluster, &base) }.ranks().unwrap();
@@ -257,8 +280,8 @@ mod tests {
             };
             plans.iter().map(told).collect()
         };
-        assert_eq!(seats(4), ["0 on a 1/2", "1 on b 1/2", "2 on a 0/2", "3 on b 0/2"]);
-        assert_eq!(seats(2), ["0 on a 0/1", "1 on b 0/1"]);
+        assert_eq!(seats(4), ["0 on node0 1/2", "1 on node1 1/2", "2 on node0 0/2", "3 on node1 0/2"]);
+        assert_eq!(seats(2), ["0 on node0 0/1", "1 on node1 0/1"]);
     }
 
     #[test]

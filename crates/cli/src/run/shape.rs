@@ -121,7 +121,7 @@ fn cluster(flags: &ShapeArguments, hosts: Option<u32>) -> Result<Cluster> {
     }
     let own_nodes = u32::try_from(preset.nodes.len()).unwrap_or(u32::MAX);
     let own_ranks = preset.nodes.first().map_or(1, |node| node.ranks.len());
-    let ranks_per_node = flags.ranks_per_node.unwrap_or(u32::try_from(own_ranks).unwrap_or(u32::MAX));
+    let ranks_per_node = flags.ranks_per_node.unwrap_or_else(|| u32::try_from(own_ranks).unwrap_or(u32::MAX));
     Ok(preset.resized(nodes.unwrap_or(own_nodes), ranks_per_node)?)
 }
 

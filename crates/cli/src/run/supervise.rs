@@ -141,7 +141,7 @@ impl Signals {
     }
 
     /// How often each signal has come since the last time; several of one kind may count as one.
-    fn take(&mut self) -> Vec<Signal> {
+    pub(crate) fn take(&mut self) -> Vec<Signal> {
         let mut taken = Vec::new();
         for (signal, pipe) in &mut self.pipes {
             let mut bytes = [0; 8];
@@ -251,10 +251,12 @@ impl<'a> Supervisor<'a> {
     fn failed(&mut self, rank: u32, ending: Ending) {
         let others = match (self.running.len(), self.on_failure) {
             (0, _) => String::new(),
+            (1, OnFailure::Continue) => "; 1 other runs on".to_owned(),
             (others, OnFailure::Continue) => format!("; {others} others run on"),
             (others, OnFailure::Kill) => {
                 self.next = Some(Step { at: Instant::now() + self.patience.report, signal: Signal::TERM });
-                format!("; {others} others may report for {:?}, then they are stopped", self.patience.report)
+                let who = if others == 1 { "1 other".to_owned() } else { format!("{others} others") };
+                format!("; {who} may report for {:?} before being stopped", self.patience.report)
             }
         };
         self.audience.say(&format!("fakegpu: rank {rank} {ending}{others}\n"));
@@ -346,17 +348,14 @@ mod tests {
     #[test]
     fn a_failure_stops_the_others_and_is_the_exit_code() {
         let patience = Patience { report: SHORT, terminate: LONG, interrupt: LONG };
-        let scripts = ["exec sleep 600", "exit 7", "exec sleep 600"];
-        // `exec sleep` says nothing, so its first line is never read: let the shells speak first.
-        let scripts = scripts.map(|script| format!("echo; {script}"));
-        let scripts: Vec<&str> = scripts.iter().map(String::as_str).collect();
+        let scripts = ["echo; exec sleep 600", "echo; exit 7", "echo; exec sleep 600"];
         let (outcome, notes) = supervised(&scripts, OnFailure::Kill, patience, &mut Signals::default());
         assert_eq!(outcome.exit_code(), 7);
         assert_eq!(outcome.to_string(), "ranks: 0 finished, 1 failed, 2 stopped; rank 1 exited with 7 first");
         assert_eq!(outcome.stopped[&0], Ending::Killed(15));
         assert_eq!(
             notes,
-            "fakegpu: rank 1 exited with 7; 2 others may report for 1ms, then they are stopped\n"
+            "fakegpu: rank 1 exited with 7; 2 others may report for 1ms before being stopped\n"
         );
     }
 
@@ -384,7 +383,7 @@ mod tests {
         let (outcome, notes) = supervised(&scripts, OnFailure::Continue, IMPATIENT, &mut Signals::default());
         assert_eq!(outcome.exit_code(), 9);
         assert_eq!(outcome.ended[&0], Ending::Exited(0));
-        assert!(notes.ends_with("rank 1 exited with 9; 1 others run on\n"), "{notes}");
+        assert!(notes.ends_with("rank 1 exited with 9; 1 other runs on\n"), "{notes}");
     }
 
     #[test]

@@ -6,10 +6,10 @@ use serde_json::Value;
 /// What a run comes to: a line for each kind of operation, then what went wrong first.
 pub(crate) fn summary(report: &Value) -> String {
     let mut text = operations(report).map(|table| format!("{table}\n")).unwrap_or_default();
-    let failures = failures(report);
-    if let Some(first) = failures.first() {
+    if let Some(first) = report.pointer("/resilience/failure_events/0/detail").and_then(Value::as_str) {
         text.push_str(&format!("failure: {first}\n"));
-        if let more @ 1.. = failures.len() - 1 {
+        let count = report.pointer("/resilience/failure_count").and_then(Value::as_u64).unwrap_or(1);
+        if let more @ 1.. = count.saturating_sub(1) {
             text.push_str(&format!("         and {more} more, in the report\n"));
         }
     }
@@ -37,21 +37,14 @@ fn operations(report: &Value) -> Option<String> {
 
 fn row(name: &str, totals: &Value) -> Option<[String; 4]> {
     let number = |keys: &[&str]| keys.iter().find_map(|key| totals.get(key)).and_then(Value::as_f64);
-    let calls = number(&["calls"]).filter(|calls| *calls > 0.0)?;
-    let micros = number(&["estimated_time_us_total", "estimated_time_us"]);
+    let calls = number(&["calls", "operations"]).filter(|calls| *calls > 0.0)?;
+    let micros = number(&["estimated_time_us_total"]);
     Some([
         name.to_owned(),
         calls.to_string(),
         number(&["bytes"]).map_or_else(|| "-".to_owned(), bytes),
         micros.map_or_else(|| "-".to_owned(), time),
     ])
-}
-
-/// The failures' sentences, first to last.
-fn failures(report: &Value) -> Vec<&str> {
-    let places = ["/resilience/failures", "/failures"];
-    let listed = places.iter().find_map(|place| report.pointer(place)).and_then(Value::as_array);
-    listed.into_iter().flatten().filter_map(|failure| failure.get("detail")?.as_str()).collect()
 }
 
 /// Bytes as people say them: three digits and a unit of 1024.
@@ -86,10 +79,17 @@ mod tests {
                 "all_gather": {"calls": 1, "bytes": 64},
                 "broadcast": {"calls": 0, "bytes": 0},
             },
-            "point_to_point": {"calls": 2, "bytes": 2048, "estimated_time_us": 7.0},
-            "resilience": {"failures": [{"detail": "rank 1 died"}, {"detail": "rank 0 waited"}]},
+            "point_to_point": {"operations": 2, "bytes": 2048, "estimated_time_us_total": 7.0},
+            "resilience": {"failure_count": 2, "failure_events": [{"detail": "rank 1 died"}, {"detail": "rank 0 waited"}]},
         });
-        insta::assert_snapshot!(summary(&report), @"");
+        insta::assert_snapshot!(summary(&report), @"
+         operation       calls    bytes  estimated time
+         all_gather          1     64 B               -
+         all_reduce        120  942 MiB         12.3 ms
+         point_to_point      2    2 KiB            7 us
+        failure: rank 1 died
+                 and 1 more, in the report
+        ");
     }
 
     #[test]

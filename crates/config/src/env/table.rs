@@ -152,6 +152,10 @@ variables! {
         Values::Path, Unset("`../bin` beside the library, then PATH"),
         "the coordinator program that an embedded session starts", "/opt/fakegpu/bin/fakegpu-coordinator"
     }
+    LIB_DIR = "FAKEGPU_LIB_DIR" {
+        Values::Path, Unset("`../lib` beside the launcher"),
+        "the folder of the `libnccl.so.2` that `fakegpu run` gives to ranks", "/opt/fakegpu/lib"
+    }
     COORDINATOR_TIMEOUT_MS = "FAKEGPU_COORDINATOR_TIMEOUT_MS" {
         MILLIS, Unset("60 s for a rank that cannot come, 9 min for one that still may"),
         "how long to wait for other ranks, both to join and in an operation", "30000"

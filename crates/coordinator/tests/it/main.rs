@@ -1,4 +1,5 @@
 //! The coordinator under simulation: whole clusters from seeds, and the sentences people read.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod sentences;
 mod simulation;

@@ -1,7 +1,9 @@
 //! The sentences, as people read them.
 
 use fakegpu_coordinator::{Coordinator, Free, Options, Outgoing, PeerId};
-use fakegpu_proto::{Descriptor, Fault, Hello, JoinComm, Release, StagingOutcome, ToCoordinator, ToRank, UniqueId};
+use fakegpu_proto::{
+    Descriptor, Fault, Hello, JoinComm, Release, StagingOutcome, ToCoordinator, ToRank, UniqueId,
+};
 use fakegpu_units::{Collective, CommId, DataType, HostSpan, HostTime, Rank, ReduceOp};
 
 /// A coordinator with a communicator (or several) of ranks that are spoken for one by one.
@@ -14,8 +16,12 @@ struct World {
 
 impl World {
     fn new(size: u32) -> Self {
-        let mut world =
-            Self { coordinator: Coordinator::new(Options::default(), Box::new(Free)), now: HostTime::ZERO, requests: 0, size };
+        let mut world = Self {
+            coordinator: Coordinator::new(Options::default(), Box::new(Free)),
+            now: HostTime::ZERO,
+            requests: 0,
+            size,
+        };
         for rank in 0..size {
             world.coordinator.handle_connect(world.now, PeerId(rank.into()), true, rank.into());
             world.say(rank, ToCoordinator::Hello(Box::new(hello(rank))));
@@ -163,7 +169,11 @@ fn a_group_is_all_or_nothing() {
     world.call(1, &[good, all_reduce(6, DataType::Float32)]);
     let replies = world.replies();
     assert!(!replies.iter().any(|(_, reply)| matches!(reply, ToRank::Go(_))), "{replies:?}");
-    assert!(replies.iter().any(|(_, reply)| matches!(reply, ToRank::Failed(fault) if fault.detail.contains("operation 1"))));
+    assert!(
+        replies
+            .iter()
+            .any(|(_, reply)| matches!(reply, ToRank::Failed(fault) if fault.detail.contains("operation 1")))
+    );
 }
 
 #[test]
@@ -172,7 +182,10 @@ fn ranks_that_group_differently_are_run_one_by_one() {
     let (a, b) = (all_reduce(4, DataType::Float32), all_reduce(5, DataType::Float32));
     world.call(0, &[a, b]);
     world.call(1, &[a]);
-    assert_eq!(world.replies(), vec![(0, ToRank::Go(Release::Some(vec![0]))), (1, ToRank::Go(Release::Rest))]);
+    assert_eq!(
+        world.replies(),
+        vec![(0, ToRank::Go(Release::Some(vec![0]))), (1, ToRank::Go(Release::Rest))]
+    );
     world.call(1, &[b]);
     assert_eq!(world.replies(), vec![(0, ToRank::Go(Release::Rest)), (1, ToRank::Go(Release::Rest))]);
     let mut hazards = 0;
@@ -219,7 +232,10 @@ fn a_living_rank_that_computes_is_given_nine_minutes() {
     let mut world = World::with_comm(2);
     world.call(0, &[all_reduce(4, DataType::Float32)]);
     world.pass(61_000);
-    assert!(!world.replies().iter().any(|(_, reply)| matches!(reply, ToRank::Failed(_))), "NCCL would wait, too");
+    assert!(
+        !world.replies().iter().any(|(_, reply)| matches!(reply, ToRank::Failed(_))),
+        "NCCL would wait, too"
+    );
     world.pass(480_000);
     insta::assert_snapshot!(world.common_fault().detail, @"timeout after 541.0 s: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0). If they are only slow, raise FAKEGPU_COLLECTIVE_TIMEOUT_MS");
 }
@@ -240,7 +256,8 @@ fn a_death_names_process_and_place() {
 fn two_processes_that_claim_one_rank_are_both_named() {
     let mut world = World::new(3);
     for of in 0..2 {
-        let join = JoinComm { unique_id: UniqueId::new(b"id"), size: 3, rank: Rank(1), device: 0, listener: None };
+        let join =
+            JoinComm { unique_id: UniqueId::new(b"id"), size: 3, rank: Rank(1), device: 0, listener: None };
         world.say(of, ToCoordinator::Join(Box::new(join)));
     }
     insta::assert_snapshot!(world.common_fault().detail, @"rank 1 of a communicator of 3 (id 08b72e07) is claimed twice: by pid 4000, train and by pid 4001, train. Give every process its own rank");
@@ -250,7 +267,13 @@ fn two_processes_that_claim_one_rank_are_both_named() {
 fn ranks_with_different_ids_are_told_of_each_other() {
     let mut world = World::new(2);
     for (of, id) in [(0, "first"), (1, "other")] {
-        let join = JoinComm { unique_id: UniqueId::new(id.as_bytes()), size: 2, rank: Rank(of), device: 0, listener: None };
+        let join = JoinComm {
+            unique_id: UniqueId::new(id.as_bytes()),
+            size: 2,
+            rank: Rank(of),
+            device: 0,
+            listener: None,
+        };
         world.say(of, ToCoordinator::Join(Box::new(join)));
     }
     world.pass(60_000);
@@ -263,11 +286,44 @@ fn ranks_with_different_ids_are_told_of_each_other() {
 }
 
 #[test]
+fn a_latecomer_to_a_failed_meeting_is_told_at_once_and_the_id_can_be_used_again() {
+    let mut world = World::new(3);
+    let join = |rank: u32| {
+        let unique_id = UniqueId::new(b"id");
+        ToCoordinator::Join(Box::new(JoinComm {
+            unique_id,
+            size: 3,
+            rank: Rank(rank),
+            device: 0,
+            listener: None,
+        }))
+    };
+    world.say(0, join(0));
+    world.pass(60_000);
+    world.replies();
+    for rank in [1, 2] {
+        world.say(rank, join(rank));
+        let replies = world.replies();
+        assert!(
+            matches!(&replies[0].1, ToRank::Failed(fault) if fault.detail.contains("timeout")),
+            "{replies:?}"
+        );
+    }
+    for rank in 0..3 {
+        world.say(rank, join(rank));
+    }
+    assert!(world.replies().iter().all(|(_, reply)| matches!(reply, ToRank::Joined { .. })));
+}
+
+#[test]
 fn a_session_may_act_only_for_its_own_ranks() {
     let mut world = World::with_comm(2);
     world.call_on(1, 0, Rank(1), &[all_reduce(4, DataType::Float32)]);
     let replies = world.replies();
-    assert!(matches!(&replies[0].1, ToRank::Failed(fault) if fault.detail.contains("belongs to another process")), "{replies:?}");
+    assert!(
+        matches!(&replies[0].1, ToRank::Failed(fault) if fault.detail.contains("belongs to another process")),
+        "{replies:?}"
+    );
 }
 
 #[test]
@@ -278,6 +334,9 @@ fn a_wrong_token_is_refused_and_never_repeated() {
     let hello = Hello { token: Some("battery staple".into()), ..hello(0) };
     coordinator.handle_message(HostTime::ZERO, PeerId(1), 1, ToCoordinator::Hello(Box::new(hello)));
     let reply = format!("{:?}", coordinator.poll_transmit().unwrap());
-    assert!(reply.contains("token is wrong") && !reply.contains("horse") && !reply.contains("staple"), "{reply}");
+    assert!(
+        reply.contains("token is wrong") && !reply.contains("horse") && !reply.contains("staple"),
+        "{reply}"
+    );
     assert_eq!(coordinator.session_count(), 0);
 }

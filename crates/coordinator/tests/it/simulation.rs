@@ -4,8 +4,16 @@ use fakegpu_proto::Code;
 use fakegpu_testkit::{Cluster, Ending, Outcome, Random, Scenario, Step};
 use fakegpu_units::HostSpan;
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a seed to replay is the tester's to give, not the core's to read"
+)]
+fn chosen_seed() -> Option<u64> {
+    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok())
+}
+
 fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
+    match chosen_seed() {
         Some(seed) => vec![seed],
         None => (0..count).collect(),
     }
@@ -23,7 +31,11 @@ fn random_run(seed: u64, crash_percent: u64) -> Outcome {
 fn right_programs_finish_however_arrivals_are_ordered() {
     for seed in seeds(400) {
         let outcome = random_run(seed, 0);
-        assert!(outcome.ranks.iter().all(|rank| rank.ending == Ending::Finished), "SEED={seed}: {:?}", outcome.ranks);
+        assert!(
+            outcome.ranks.iter().all(|rank| rank.ending == Ending::Finished),
+            "SEED={seed}: {:?}",
+            outcome.ranks
+        );
     }
 }
 
@@ -48,22 +60,29 @@ fn a_death_is_told_to_everyone_who_waits_within_a_second() {
                     assert_eq!(fault.code, Code::RemoteError, "SEED={seed}: {fault}");
                     assert!(fault.detail.contains("died"), "SEED={seed}: {fault}");
                     // A rank that computes learns at its next call; nobody computes for more than 90 ms in all.
-                    assert!(rank.at.since(death) < HostSpan::from_millis(1_000), "SEED={seed}: {:?}", rank.at.since(death));
+                    assert!(
+                        rank.at.since(death) < HostSpan::from_millis(1_000),
+                        "SEED={seed}: {:?}",
+                        rank.at.since(death)
+                    );
                 }
                 Ending::Hung => panic!("SEED={seed}: a rank was never answered"),
             }
         }
     }
-    assert!(deaths > 100 || std::env::var("SEED").is_ok(), "only {deaths} runs had a death: the test tests little");
+    assert!(deaths > 100 || chosen_seed().is_some(), "only {deaths} runs had a death: the test tests little");
 }
 
 #[test]
 fn a_missing_rank_ends_at_the_timeout_and_is_named() {
-    let mut scenario = Scenario::same(4, vec![Step::Join, Step::all_reduce(4), Step::all_reduce(5), Step::Leave]);
+    let mut scenario =
+        Scenario::same(4, vec![Step::Join, Step::all_reduce(4), Step::all_reduce(5), Step::Leave]);
     scenario.programs[2] = vec![Step::Join, Step::all_reduce(4), Step::Compute(60_000_000)];
     let outcome = Cluster::new(1, scenario).run();
     for rank in [0, 1, 3] {
-        let Ending::Failed(fault) = &outcome.ranks[rank].ending else { panic!("rank {rank}: {:?}", outcome.ranks[rank]) };
+        let Ending::Failed(fault) = &outcome.ranks[rank].ending else {
+            panic!("rank {rank}: {:?}", outcome.ranks[rank])
+        };
         assert_eq!(fault.code, Code::SystemError);
         assert!(fault.detail.contains("timeout") && fault.detail.contains("rank 2"), "{fault}");
         assert!(outcome.ranks[rank].at.since(Default::default()) >= HostSpan::from_millis(5_000));
@@ -85,7 +104,8 @@ fn a_mismatch_fails_every_rank_and_runs_nothing() {
         let mut random = Random::new(seed);
         let ranks = 2 + usize::try_from(random.below(7)).unwrap();
         let odd = usize::try_from(random.below(ranks as u64)).unwrap();
-        let mut scenario = Scenario::same(ranks, vec![Step::Join, Step::all_reduce(4), Step::all_reduce(8), Step::Leave]);
+        let mut scenario =
+            Scenario::same(ranks, vec![Step::Join, Step::all_reduce(4), Step::all_reduce(8), Step::Leave]);
         scenario.programs[odd][2] = Step::all_reduce(9);
         let outcome = Cluster::new(seed, scenario).run();
         for rank in &outcome.ranks {
@@ -98,7 +118,8 @@ fn a_mismatch_fails_every_rank_and_runs_nothing() {
 
 #[test]
 fn a_process_that_ends_in_order_fails_only_who_needs_it() {
-    let mut scenario = Scenario::same(3, vec![Step::Join, Step::all_reduce(4), Step::Compute(20_000), Step::all_reduce(4)]);
+    let mut scenario =
+        Scenario::same(3, vec![Step::Join, Step::all_reduce(4), Step::Compute(20_000), Step::all_reduce(4)]);
     scenario.programs[2] = vec![Step::Join, Step::all_reduce(4)];
     let outcome = Cluster::new(3, scenario).run();
     assert_eq!(outcome.ranks[2].ending, Ending::Finished);

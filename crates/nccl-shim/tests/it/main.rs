@@ -14,10 +14,12 @@ use object::elf::{DT_SONAME, FileHeader64};
 use object::read::elf::{Dyn as _, ElfFile};
 use object::{Endianness, Object as _, ObjectSymbol as _};
 
-/// `$FAKEGPU_LIB_DIR/libnccl.so`, or else the one of this profile, built first: cargo builds a cdylib for no
+/// `$LAYOUT_DIR/lib/libnccl.so`, or else the one of this profile, built first: cargo builds a cdylib for no
 /// test, and one left by an earlier build would make these tests speak of the past.
 fn library() -> PathBuf {
-    env::var_os("FAKEGPU_LIB_DIR").map_or_else(build, PathBuf::from).join("libnccl.so")
+    env::var_os("LAYOUT_DIR")
+        .map_or_else(build, |layout| PathBuf::from(layout).join("lib"))
+        .join("libnccl.so")
 }
 
 /// Builds the library in the profile this test was built in, and says into which folder.

@@ -7,8 +7,8 @@ use fakegpu_units::{Collective, CommId, DataType, Rank, ReduceOp};
 use proptest::prelude::*;
 
 fn descriptor() -> impl Strategy<Value = Descriptor> {
-    (0..Collective::ALL.len(), any::<u64>(), 0..DataType::ALL.len(), 0..ReduceOp::ALL.len(), any::<u32>()).prop_map(
-        |(op, count, data_type, reduce, root)| {
+    (0..Collective::ALL.len(), any::<u64>(), 0..DataType::ALL.len(), 0..ReduceOp::ALL.len(), any::<u32>())
+        .prop_map(|(op, count, data_type, reduce, root)| {
             let op = Collective::ALL[op];
             Descriptor {
                 op,
@@ -17,8 +17,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
                 reduce: op.reduces().then(|| ReduceOp::ALL[reduce]),
                 root: op.has_root().then_some(Rank(root)),
             }
-        },
-    )
+        })
 }
 
 fn message() -> impl Strategy<Value = ToCoordinator> {
@@ -40,17 +39,22 @@ fn message() -> impl Strategy<Value = ToCoordinator> {
                 chunk_bytes: None,
             }))
         }),
-        (prop::collection::vec(any::<u8>(), 0..200), any::<u32>(), any::<u32>()).prop_map(|(id, size, rank)| {
-            ToCoordinator::Join(Box::new(JoinComm {
-                unique_id: UniqueId::new(&id),
-                size,
-                rank: Rank(rank),
-                device: 0,
-                listener: None,
-            }))
-        }),
-        prop::collection::vec((any::<u64>().prop_map(CommId), any::<u32>().prop_map(Rank), descriptor()), 0..50)
-            .prop_map(|ops| ToCoordinator::Submit { ops }),
+        (prop::collection::vec(any::<u8>(), 0..200), any::<u32>(), any::<u32>()).prop_map(
+            |(id, size, rank)| {
+                ToCoordinator::Join(Box::new(JoinComm {
+                    unique_id: UniqueId::new(&id),
+                    size,
+                    rank: Rank(rank),
+                    device: 0,
+                    listener: None,
+                }))
+            }
+        ),
+        prop::collection::vec(
+            (any::<u64>().prop_map(CommId), any::<u32>().prop_map(Rank), descriptor()),
+            0..50
+        )
+        .prop_map(|ops| ToCoordinator::Submit { ops }),
     ]
 }
 

@@ -71,10 +71,12 @@ fn one_thread_drives_all_ranks() {
         exchange.begin(case.run(Rank::from_index(at), 0, memory)).unwrap();
         assert!(matches!(exchange.begin(case.run(Rank::from_index(at), 1, memory)), Err(StagingError::Busy)));
     }
-    while exchanges
-        .iter_mut()
-        .fold(false, |busy, exchange| exchange.poll().unwrap() != Progress::Done || busy)
-    {}
+    loop {
+        let progress: Vec<_> = exchanges.iter_mut().map(|exchange| exchange.poll().unwrap()).collect();
+        if progress.iter().all(|&each| each == Progress::Done) {
+            break;
+        }
+    }
     let received: Vec<_> = memories.into_iter().map(|memory| memory.recv).collect();
     assert_eq!(received, case.expected());
     let stats = exchanges[0].stats();

@@ -1,0 +1,263 @@
+// What a single process may and may not do with communicators: no launcher, no peers, every rule checked.
+//
+//   lifecycle      (without a coordinator in the environment, the library starts its own)
+//
+// Exit status: 0 if every rule holds, 1 with the first sentence that does not.
+
+#include <nccl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+int rules = 0;
+
+void hold(bool rule, const std::string &sentence) {
+  ++rules;
+  if (rule) return;
+  std::printf("broken: %s (last error: %s)\n", sentence.c_str(), ncclGetLastError(nullptr));
+  std::exit(1);
+}
+
+void gives(ncclResult_t got, ncclResult_t wanted, const std::string &call) {
+  hold(got == wanted, call + " gave " + std::to_string(got) + ", not " + std::to_string(wanted));
+}
+
+// Communicators of all this process's ranks, driven by one thread.
+struct World {
+  explicit World(int size) : comms(static_cast<std::size_t>(size)) {
+    gives(ncclCommInitAll(comms.data(), size, nullptr), ncclSuccess, "ncclCommInitAll");
+  }
+  ~World() {
+    for (ncclComm_t comm : comms) gives(ncclCommDestroy(comm), ncclSuccess, "ncclCommDestroy");
+  }
+  World(const World &) = delete;
+  World &operator=(const World &) = delete;
+  int size() const { return static_cast<int>(comms.size()); }
+  std::vector<ncclComm_t> comms;
+};
+
+void sizes_and_ranks() {
+  World world(4);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    int count = 0, seen = -1, device = -1;
+    gives(ncclCommCount(world.comms[rank], &count), ncclSuccess, "ncclCommCount");
+    gives(ncclCommUserRank(world.comms[rank], &seen), ncclSuccess, "ncclCommUserRank");
+    gives(ncclCommCuDevice(world.comms[rank], &device), ncclSuccess, "ncclCommCuDevice");
+    hold(count == 4 && seen == rank && device == rank, "every rank knows its size, number and device");
+  }
+}
+
+void one_thread_drives_a_group_of_all_its_ranks() {
+  World world(4);
+  std::vector<float> send(4), recv(4);
+  gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+  for (int rank = 0; rank < 4; ++rank) {
+    send[rank] = static_cast<float>(rank + 1);
+    gives(ncclAllReduce(&send[rank], &recv[rank], 1, ncclFloat, ncclSum, world.comms[rank], nullptr), ncclSuccess,
+          "a grouped ncclAllReduce");
+  }
+  hold(recv[0] == 0, "a grouped call runs when the group ends, not before");
+  gives(ncclGroupEnd(), ncclSuccess, "ncclGroupEnd");
+  for (float value : recv) hold(value == 10, "the group's sum is right on every rank");
+}
+
+void one_thread_may_call_for_its_ranks_one_by_one() {
+  World world(3);
+  std::vector<int> recv(9);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<int> send = {round, round + 1, round + 2};
+    for (int rank = 0; rank < 3; ++rank)
+      gives(ncclAllGather(&send[rank], &recv[rank * 3], 1, ncclInt, world.comms[rank], nullptr), ncclSuccess,
+            "ncclAllGather outside a group");
+    for (int rank = 0; rank < 3; ++rank)
+      for (int from = 0; from < 3; ++from)
+        hold(recv[rank * 3 + from] == round + from, "it is complete when the last rank has called");
+  }
+}
+
+void threads_drive_a_rank_each() {
+  ncclUniqueId id;
+  gives(ncclGetUniqueId(&id), ncclSuccess, "ncclGetUniqueId");
+  std::vector<int> wrong(4);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 4; ++rank)
+    threads.emplace_back([rank, id, &wrong] {
+      ncclComm_t comm;
+      if (ncclCommInitRank(&comm, 4, id, rank) != ncclSuccess) wrong[rank] = 1;
+      for (int at = 0; at < 200 && !wrong[rank]; ++at) {
+        double value = rank + at, sum = 0;
+        if (ncclAllReduce(&value, &sum, 1, ncclDouble, ncclSum, comm, nullptr) != ncclSuccess || sum != 6 + 4 * at)
+          wrong[rank] = 1;
+      }
+      if (ncclCommDestroy(comm) != ncclSuccess) wrong[rank] = 1;
+    });
+  for (std::thread &thread : threads) thread.join();
+  for (int one : wrong) hold(one == 0, "four threads with a rank each agree 200 times");
+}
+
+void groups_are_all_or_nothing() {
+  World world(2);
+  float send[2] = {1, 2}, recv[2] = {-1, -1};
+  gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+  gives(ncclAllReduce(&send[0], &recv[0], 1, ncclFloat, ncclSum, world.comms[0], nullptr), ncclSuccess, "a good call");
+  gives(ncclAllReduce(&send[1], nullptr, 1, ncclFloat, ncclSum, world.comms[1], nullptr), ncclInvalidArgument,
+        "a call without a receive buffer");
+  gives(ncclGroupEnd(), ncclInvalidArgument, "the end of a group with a refused call");
+  hold(recv[0] == -1, "nothing of a refused group runs");
+  gives(ncclGroupEnd(), ncclInvalidUsage, "ncclGroupEnd without a start");
+  gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+  gives(ncclGroupStart(), ncclSuccess, "a nested ncclGroupStart");
+  for (int rank = 0; rank < 2; ++rank)
+    gives(ncclAllReduce(&send[rank], &recv[rank], 1, ncclFloat, ncclMax, world.comms[rank], nullptr), ncclSuccess,
+          "a call in a nested group");
+  gives(ncclGroupEnd(), ncclSuccess, "the inner ncclGroupEnd");
+  hold(recv[0] == -1, "an inner end runs nothing");
+  gives(ncclGroupEnd(), ncclSuccess, "the outer ncclGroupEnd");
+  hold(recv[0] == 2 && recv[1] == 2, "the communicator is usable after a refused group");
+}
+
+void a_group_may_span_communicators_in_any_order() {
+  World one(2), two(2);
+  float data[4] = {1, 2, 3, 4}, recv[4] = {};
+  gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+  gives(ncclAllReduce(&data[0], &recv[0], 1, ncclFloat, ncclSum, one.comms[0], nullptr), ncclSuccess, "call");
+  gives(ncclAllReduce(&data[1], &recv[1], 1, ncclFloat, ncclSum, two.comms[0], nullptr), ncclSuccess, "call");
+  gives(ncclAllReduce(&data[2], &recv[2], 1, ncclFloat, ncclSum, two.comms[1], nullptr), ncclSuccess, "call");
+  gives(ncclAllReduce(&data[3], &recv[3], 1, ncclFloat, ncclSum, one.comms[1], nullptr), ncclSuccess, "call");
+  gives(ncclGroupEnd(), ncclSuccess, "ncclGroupEnd");
+  hold(recv[0] == 5 && recv[3] == 5 && recv[1] == 5 && recv[2] == 5, "both communicators' sums are right");
+}
+
+void different_collectives_are_refused_by_name() {
+  World world(2);
+  float data[2] = {1, 2}, recv[2] = {-1, -1};
+  gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+  gives(ncclAllReduce(&data[0], &recv[0], 1, ncclFloat, ncclSum, world.comms[0], nullptr), ncclSuccess, "call");
+  gives(ncclBroadcast(&data[1], &recv[1], 1, ncclFloat, 0, world.comms[1], nullptr), ncclSuccess, "call");
+  gives(ncclGroupEnd(), ncclInvalidUsage, "a group in which ranks call different collectives");
+  const std::string text = ncclGetLastError(nullptr);
+  hold(text.find("operation differs") != std::string::npos && text.find("ncclBroadcast") != std::string::npos &&
+           text.find("ncclAllReduce") != std::string::npos,
+       "the sentence names both calls");
+  hold(recv[0] == -1 && recv[1] == -1, "no buffer is touched");
+  ncclResult_t state = ncclSuccess;
+  gives(ncclCommGetAsyncError(world.comms[0], &state), ncclSuccess, "ncclCommGetAsyncError");
+  hold(state == ncclInvalidUsage, "the failure stays with the communicator");
+  gives(ncclAllReduce(&data[0], &recv[0], 1, ncclFloat, ncclSum, world.comms[0], nullptr), ncclInvalidUsage,
+        "a call on a failed communicator");
+}
+
+void arguments_are_checked() {
+  World world(2);
+  ncclComm_t comm = reinterpret_cast<ncclComm_t>(1);
+  ncclUniqueId id;
+  gives(ncclGetUniqueId(&id), ncclSuccess, "ncclGetUniqueId");
+  gives(ncclGetUniqueId(nullptr), ncclInvalidArgument, "ncclGetUniqueId of NULL");
+  gives(ncclCommInitRank(&comm, 2, id, 2), ncclInvalidArgument, "rank 2 of 2");
+  hold(comm == nullptr, "a refused init gives a NULL communicator");
+  gives(ncclCommInitRank(&comm, 0, id, 0), ncclInvalidArgument, "a communicator of 0");
+  gives(ncclCommInitRank(&comm, 2, id, -1), ncclInvalidArgument, "rank -1");
+  gives(ncclCommInitRank(nullptr, 2, id, 0), ncclInvalidArgument, "a NULL communicator's address");
+  float value = 1;
+  ncclComm_t one = world.comms[0];
+  gives(ncclAllReduce(&value, &value, 1, static_cast<ncclDataType_t>(99), ncclSum, one, nullptr), ncclInvalidArgument, "type 99");
+  gives(ncclAllReduce(&value, &value, 1, ncclFloat, static_cast<ncclRedOp_t>(77), one, nullptr), ncclInvalidArgument, "operator 77");
+  gives(ncclBroadcast(&value, &value, 1, ncclFloat, 2, one, nullptr), ncclInvalidArgument, "root 2 of 2");
+  gives(ncclAllReduce(nullptr, &value, 1, ncclFloat, ncclSum, one, nullptr), ncclInvalidArgument, "a NULL send buffer");
+  gives(ncclAllReduce(nullptr, nullptr, 0, ncclFloat, ncclSum, one, nullptr), ncclSuccess, "no elements and no buffers");
+  gives(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, nullptr, nullptr), ncclInvalidArgument, "a NULL communicator");
+  gives(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, reinterpret_cast<ncclComm_t>(4096), nullptr), ncclInvalidUsage,
+        "a communicator that never was");
+  int count = 0;
+  gives(ncclCommCount(nullptr, &count), ncclInvalidArgument, "the size of NULL");
+  gives(ncclCommCount(one, nullptr), ncclInvalidArgument, "a size to nowhere");
+}
+
+void operators_belong_to_a_communicator_and_a_type() {
+  World world(2);
+  ncclRedOp_t op;
+  float scalar = 2;
+  gives(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat, ncclScalarHostImmediate, world.comms[0]), ncclSuccess, "create");
+  double wide = 1;
+  float value = 1;
+  gives(ncclAllReduce(&wide, &wide, 1, ncclDouble, op, world.comms[0], nullptr), ncclInvalidArgument, "another type");
+  gives(ncclAllReduce(&value, &value, 1, ncclFloat, op, world.comms[1], nullptr), ncclInvalidArgument, "another communicator");
+  gives(ncclRedOpDestroy(ncclSum, world.comms[0]), ncclInvalidArgument, "destroying NCCL's own sum");
+  gives(ncclRedOpDestroy(op, world.comms[0]), ncclSuccess, "destroy");
+  gives(ncclRedOpDestroy(op, world.comms[0]), ncclInvalidArgument, "destroying twice");
+}
+
+void lives_end_once() {
+  gives(ncclCommDestroy(nullptr), ncclSuccess, "destroying NULL");
+  gives(ncclCommFinalize(nullptr), ncclSuccess, "finalizing NULL");
+  gives(ncclCommAbort(nullptr), ncclSuccess, "aborting NULL");
+  ncclComm_t comms[2];
+  gives(ncclCommInitAll(comms, 2, nullptr), ncclSuccess, "ncclCommInitAll");
+  gives(ncclCommFinalize(comms[0]), ncclSuccess, "finalize");
+  gives(ncclCommFinalize(comms[0]), ncclInvalidArgument, "finalize twice");
+  float value = 1;
+  gives(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comms[0], nullptr), ncclInvalidUsage, "a call after finalize");
+  gives(ncclCommDestroy(comms[0]), ncclSuccess, "destroy after finalize");
+  gives(ncclCommDestroy(comms[0]), ncclInvalidUsage, "destroy twice");
+  gives(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comms[1], nullptr), ncclRemoteError, "a call that a gone rank is needed for");
+  gives(ncclCommAbort(comms[1]), ncclSuccess, "abort of a failed communicator");
+  gives(ncclCommAbort(comms[1]), ncclSuccess, "abort twice");
+  int devices[2] = {3, 3};
+  gives(ncclCommInitAll(comms, 2, devices), ncclInvalidUsage, "one device twice");
+}
+
+void functions_of_later_versions_refuse_with_a_sentence() {
+  World world(1);
+  float value = 1;
+  gives(ncclSend(&value, 1, ncclFloat, 0, world.comms[0], nullptr), ncclInvalidUsage, "ncclSend");
+  hold(std::string(ncclGetLastError(nullptr)).find("ncclSend is not supported") != std::string::npos, "it says so by name");
+}
+
+void a_forked_child_is_told() {
+  World world(2);
+  const pid_t child = fork();
+  if (child == 0) {
+    float value = 1;
+    ncclGroupStart();
+    ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, world.comms[0], nullptr);
+    const bool told = ncclGroupEnd() == ncclInvalidUsage && std::string(ncclGetLastError(nullptr)).find("fork") != std::string::npos;
+    _exit(told ? 0 : 1);
+  }
+  int status = -1;
+  hold(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "a forked child gets an error that names fork");
+  float data[2] = {1, 2};
+  gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+  for (int rank = 0; rank < 2; ++rank)
+    gives(ncclAllReduce(&data[rank], &data[rank], 1, ncclFloat, ncclSum, world.comms[rank], nullptr), ncclSuccess, "call");
+  gives(ncclGroupEnd(), ncclSuccess, "the parent goes on after a fork");
+  hold(data[0] == 3 && data[1] == 3, "the parent's sum is right");
+}
+
+}  // namespace
+
+int main() {
+  int version = 0;
+  gives(ncclGetVersion(&version), ncclSuccess, "ncclGetVersion");
+  hold(version == NCCL_VERSION_CODE, "the library is of the header's version");
+  sizes_and_ranks();
+  one_thread_drives_a_group_of_all_its_ranks();
+  one_thread_may_call_for_its_ranks_one_by_one();
+  threads_drive_a_rank_each();
+  groups_are_all_or_nothing();
+  a_group_may_span_communicators_in_any_order();
+  different_collectives_are_refused_by_name();
+  arguments_are_checked();
+  operators_belong_to_a_communicator_and_a_type();
+  lives_end_once();
+  functions_of_later_versions_refuse_with_a_sentence();
+  a_forked_child_is_told();
+  std::printf("%d rules hold\n", rules);
+  return 0;
+}

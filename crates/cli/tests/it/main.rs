@@ -1,0 +1,5 @@
+//! `fakegpu` as a person meets it: flags in, text and exit codes out.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
+mod cases;
+mod support;

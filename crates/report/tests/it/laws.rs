@@ -1,0 +1,165 @@
+//! What holds for every sequence of events.
+
+use std::collections::BTreeMap;
+
+use fakegpu_proto::{Event, EventKind};
+use fakegpu_report::{Fold, Options, Report};
+use fakegpu_units::{Collective, CommId, GlobalRank, HostTime, VirtualTime};
+use proptest::prelude::*;
+
+use crate::{Log, cluster, waits};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Run { op: Collective, count: u64 },
+    Barrier,
+    Create,
+    Leave(u32),
+    Hazard(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let run = (0..Collective::ALL.len(), 1..1_u64 << 40);
+    let step = prop_oneof![
+        6 => run.prop_map(|(op, count)| Step::Run { op: Collective::ALL[op], count }),
+        2 => Just(Step::Barrier),
+        1 => Just(Step::Create),
+        1 => (0..9_u32).prop_map(Step::Leave),
+        1 => any::<u8>().prop_map(Step::Hazard),
+    ];
+    prop::collection::vec(step, 0..60)
+}
+
+/// A log whose ranks may leave early, so that some operations belong to communicators that are gone.
+fn log(steps: &[Step], joined: bool) -> Vec<Event> {
+    let mut log = if joined { Log::joined() } else { Log::default() };
+    for (seq, step) in (0..).zip(steps) {
+        match *step {
+            Step::Run { op, count } => log.run(1, seq, op, count, 8),
+            Step::Barrier => log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8) }),
+            Step::Create => log.create(2 + seq, (0..8).map(GlobalRank).collect(), None),
+            Step::Leave(rank) => {
+                log.push(EventKind::CommLeft {
+                    comm: CommId(1),
+                    rank: fakegpu_units::Rank(rank),
+                    aborted: rank > 6,
+                });
+            }
+            Step::Hazard(number) => {
+                log.push(EventKind::Hazard { comm: CommId(1), detail: format!("hazard {number}") });
+            }
+        }
+    }
+    log.events
+}
+
+fn fold(events: &[Event], timeline_max: usize) -> Report {
+    let mut fold = Fold::new(Options { timeline_max });
+    events.iter().for_each(|event| fold.apply(event));
+    fold.report()
+}
+
+fn totals(report: &Report) -> BTreeMap<String, (u64, u64)> {
+    let value = serde_json::to_value(&report.collectives).expect("plain fields");
+    let number = |totals: &serde_json::Value, name: &str| totals[name].as_u64().expect("a count");
+    let pairs = value.as_object().expect("a mapping").iter();
+    pairs.map(|(name, totals)| (name.clone(), (number(totals, "calls"), number(totals, "bytes")))).collect()
+}
+
+proptest! {
+    #[test]
+    fn every_operation_is_listed_or_counted_as_dropped(steps in steps(), joined: bool, timeline_max in 0..20_usize) {
+        let report = fold(&log(&steps, joined), timeline_max);
+        let calls: u64 = totals(&report).values().map(|(calls, _)| calls).sum();
+        let timeline = &report.operation_timeline;
+        prop_assert_eq!(calls + report.point_to_point.operations, timeline.retained_entries + timeline.dropped_entries);
+        prop_assert_eq!(timeline.retained_entries, timeline.entries.len() as u64);
+        prop_assert!(timeline.entries.len() <= timeline_max);
+        let indices: Vec<u64> = timeline.entries.iter().map(|entry| entry.index).collect();
+        prop_assert_eq!(indices, (timeline.dropped_entries..calls).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn totals_are_the_plain_sums(steps in steps(), joined: bool) {
+        let events = log(&steps, joined);
+        let mut expected: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        let mut end = VirtualTime::ZERO;
+        for event in &events {
+            if let EventKind::Operation { descriptor, size, start, estimate, .. } = &event.kind {
+                let sum = expected.entry(descriptor.op.name().to_owned()).or_default();
+                *sum = (sum.0 + 1, sum.1 + descriptor.booked_bytes(*size));
+                end = end.max(*start + estimate.total());
+            }
+        }
+        let report = fold(&events, 4);
+        for (name, sum) in totals(&report).into_iter().filter(|(name, _)| name != "barrier") {
+            prop_assert_eq!(sum, expected.get(&name).copied().unwrap_or_default(), "{}", name);
+        }
+        prop_assert_eq!(report.virtual_time.makespan_us, end.since(VirtualTime::ZERO).as_micros_f64());
+        let by_algorithm: u64 = report.algorithms.values().map(|used| used.operations).sum();
+        prop_assert_eq!(by_algorithm, expected.values().map(|(calls, _)| calls).sum::<u64>());
+    }
+
+    #[test]
+    fn the_matrix_the_links_and_the_pairs_tell_the_same_bytes(steps in steps()) {
+        let report = fold(&log(&steps, true), 0);
+        let matrix: u64 = report.traffic_matrix.bytes.iter().flatten().sum();
+        prop_assert_eq!(matrix, report.links.iter().map(|link| link.bytes).sum::<u64>());
+        let between: u64 = report.node_pairs.iter().map(|pair| pair.bytes).sum();
+        let diagonal: u64 = (0..2).map(|node| report.traffic_matrix.bytes[node][node]).sum();
+        prop_assert_eq!(between, matrix - diagonal);
+    }
+
+    #[test]
+    fn markdown_is_written_for_every_log(steps in steps(), joined: bool) {
+        let markdown = fold(&log(&steps, joined), 30).to_markdown();
+        prop_assert!(markdown.ends_with('\n') && markdown.contains("## Recent Operation Timeline"));
+    }
+}
+
+#[test]
+fn operations_leave_nothing_behind_but_counts() {
+    let mut fold = Fold::new(Options { timeline_max: 16 });
+    let mut log = Log::joined();
+    log.run(1, 0, Collective::AllReduce, 1 << 20, 8);
+    log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8) });
+    let repeated = log.events.split_off(log.events.len() - 2);
+    log.events.iter().for_each(|event| fold.apply(event));
+    let state = |fold: &Fold| format!("{fold:?}").len();
+    let mut sizes = Vec::new();
+    for round in 0..20_000 {
+        repeated.iter().for_each(|event| fold.apply(event));
+        if round % 5_000 == 4_999 {
+            sizes.push(state(&fold));
+        }
+    }
+    // Only digits are added: a list that grew by an entry an operation would add megabytes.
+    assert!(sizes[3] - sizes[0] < 200, "{sizes:?}");
+    assert_eq!(fold.report().operation_timeline.dropped_entries, 40_000 - 16);
+}
+
+#[test]
+fn logs_that_repeat_without_end_are_cut_and_say_so() {
+    let mut fold = Fold::new(Options::default());
+    fold.apply(&Event {
+        at: HostTime::ZERO,
+        kind: EventKind::Started { transport: "tcp".to_owned(), cluster: cluster() },
+    });
+    for number in 0..12_000_u64 {
+        let kind = match number % 2 {
+            0 => EventKind::Hazard { comm: CommId(number), detail: String::new() },
+            _ => EventKind::Failure {
+                comm: Some(CommId(number)),
+                failure: fakegpu_proto::event::FailureKind::Staging,
+                code: fakegpu_proto::Code::SystemError,
+                detail: String::new(),
+                culprits: Vec::new(),
+            },
+        };
+        fold.apply(&Event { at: HostTime::ZERO, kind });
+    }
+    let report = fold.report();
+    assert_eq!((report.hazards.len(), report.hazards_dropped), (1_000, 5_000));
+    assert_eq!((report.resilience.failure_count, report.resilience.failure_events.len()), (6_000, 1_000));
+    assert_eq!(report.resilience.dropped_entries, 5_000);
+}

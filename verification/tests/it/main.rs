@@ -1,0 +1,11 @@
+//! The product's promises, held against real processes.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod collectives;
+mod daemon;
+mod deaths;
+mod embedded;
+mod fabric;
+mod failures;
+mod fallbacks;
+mod lifecycle;
