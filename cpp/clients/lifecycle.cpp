@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -102,6 +103,56 @@ void threads_drive_a_rank_each() {
   for (int one : wrong) hold(one == 0, "four threads with a rank each agree 200 times");
 }
 
+void one_thread_may_run_ahead_on_one_of_its_ranks() {
+  World world(2);
+  float data[4] = {1, 2, 10, 20}, recv[4] = {};
+  const auto call = [&](int rank, int at) {
+    gives(ncclAllReduce(&data[at], &recv[at], 1, ncclFloat, ncclSum, world.comms[rank], nullptr), ncclSuccess, "a call");
+  };
+  call(0, 0);
+  call(0, 1);
+  call(1, 2);
+  call(1, 3);
+  hold(recv[0] == 11 && recv[2] == 11 && recv[1] == 22 && recv[3] == 22, "two calls for one rank, then two for the other");
+}
+
+void one_thread_may_interleave_two_communicators() {
+  World one(2), two(2);
+  float data[2] = {1, 2}, first[2] = {}, second[2] = {};
+  for (int rank = 0; rank < 2; ++rank) {
+    gives(ncclAllReduce(&data[rank], &first[rank], 1, ncclFloat, ncclSum, one.comms[rank], nullptr), ncclSuccess, "on one");
+    gives(ncclAllReduce(&data[rank], &second[rank], 1, ncclFloat, ncclMax, two.comms[rank], nullptr), ncclSuccess, "on two");
+  }
+  hold(first[0] == 3 && first[1] == 3 && second[0] == 2 && second[1] == 2, "both communicators' results are right");
+}
+
+void the_main_thread_may_drive_one_rank_and_a_thread_the_other() {
+  World world(2);
+  for (int round = 0; round < 20; ++round) {
+    float data[2] = {1, 2}, recv[2] = {};
+    ncclResult_t other = ncclInternalError;
+    std::thread thread([&] { other = ncclAllReduce(&data[1], &recv[1], 1, ncclFloat, ncclSum, world.comms[1], nullptr); });
+    const ncclResult_t mine = ncclAllReduce(&data[0], &recv[0], 1, ncclFloat, ncclSum, world.comms[0], nullptr);
+    const float seen = recv[0];
+    thread.join();
+    hold(mine == ncclSuccess && other == ncclSuccess && seen == 3 && recv[1] == 3, "a call returns when its result is there");
+  }
+}
+
+void a_further_thread_sits_on_the_same_device() {
+  World world(1);
+  int device = -1;
+  std::thread([&device] {
+    ncclComm_t comm;
+    ncclUniqueId id;
+    if (ncclGetUniqueId(&id) == ncclSuccess && ncclCommInitRank(&comm, 1, id, 0) == ncclSuccess) {
+      ncclCommCuDevice(comm, &device);
+      ncclCommDestroy(comm);
+    }
+  }).join();
+  hold(device == 0, "a second thread is no second GPU");
+}
+
 void groups_are_all_or_nothing() {
   World world(2);
   float send[2] = {1, 2}, recv[2] = {-1, -1};
@@ -175,6 +226,7 @@ void arguments_are_checked() {
   gives(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, nullptr, nullptr), ncclInvalidArgument, "a NULL communicator");
   gives(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, reinterpret_cast<ncclComm_t>(4096), nullptr), ncclInvalidUsage,
         "a communicator that never was");
+  gives(ncclAllGather(&value, &value, SIZE_MAX, ncclFloat, one, nullptr), ncclInvalidArgument, "more bytes than memory");
   int count = 0;
   gives(ncclCommCount(nullptr, &count), ncclInvalidArgument, "the size of NULL");
   gives(ncclCommCount(one, nullptr), ncclInvalidArgument, "a size to nowhere");
@@ -227,7 +279,9 @@ void a_forked_child_is_told() {
     float value = 1;
     ncclGroupStart();
     ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, world.comms[0], nullptr);
-    const bool told = ncclGroupEnd() == ncclInvalidUsage && std::string(ncclGetLastError(nullptr)).find("fork") != std::string::npos;
+    ncclResult_t state = ncclSuccess;
+    ncclCommGetAsyncError(world.comms[0], &state);
+    const bool told = ncclGroupEnd() == ncclInvalidUsage && state == ncclInvalidUsage && std::string(ncclGetLastError(nullptr)).find("fork") != std::string::npos;
     _exit(told ? 0 : 1);
   }
   int status = -1;
@@ -240,16 +294,69 @@ void a_forked_child_is_told() {
   hold(data[0] == 3 && data[1] == 3, "the parent's sum is right");
 }
 
+// Before anything else is called here, since a child can only use NCCL if its parent had not.
+void processes_may_join_in_a_group_and_one_by_one() {
+  int to_child[2];
+  hold(pipe(to_child) == 0, "a pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    ncclUniqueId ids[2];
+    ncclComm_t comms[2];
+    if (read(to_child[0], ids, sizeof ids) != static_cast<ssize_t>(sizeof ids)) _exit(1);
+    // The second first: the parent joins both at once.
+    for (int at : {1, 0})
+      if (ncclCommInitRank(&comms[at], 2, ids[at], 1) != ncclSuccess) _exit(2);
+    for (ncclComm_t comm : comms) {
+      float value = 1;
+      if (ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comm, nullptr) != ncclSuccess || value != 3) _exit(3);
+      ncclCommDestroy(comm);
+    }
+    std::exit(0);
+  }
+  ncclUniqueId ids[2];
+  for (ncclUniqueId &id : ids) gives(ncclGetUniqueId(&id), ncclSuccess, "ncclGetUniqueId");
+  hold(write(to_child[1], ids, sizeof ids) == static_cast<ssize_t>(sizeof ids), "the ids reach the child");
+  ncclComm_t comms[2];
+  gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+  for (int at = 0; at < 2; ++at) gives(ncclCommInitRank(&comms[at], 2, ids[at], 0), ncclSuccess, "a grouped init");
+  gives(ncclGroupEnd(), ncclSuccess, "a group of two inits against one by one");
+  for (ncclComm_t comm : comms) {
+    float value = 2;
+    gives(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comm, nullptr), ncclSuccess, "a call with the child");
+    hold(value == 3, "the sum with the child is right");
+    gives(ncclCommDestroy(comm), ncclSuccess, "destroy");
+  }
+  int status = -1;
+  hold(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child is content");
+}
+
+// A program may end its communicators in a static destructor.
+struct AtExit {
+  ncclComm_t comm = nullptr;
+  ~AtExit() {
+    if (comm && ncclCommDestroy(comm) != ncclSuccess) _exit(3);
+  }
+} at_exit;
+
+void static_destructors_may_destroy() {
+  gives(ncclCommInitAll(&at_exit.comm, 1, nullptr), ncclSuccess, "ncclCommInitAll");
+}
+
 }  // namespace
 
 int main() {
+  processes_may_join_in_a_group_and_one_by_one();
   int version = 0;
   gives(ncclGetVersion(&version), ncclSuccess, "ncclGetVersion");
   hold(version == NCCL_VERSION_CODE, "the library is of the header's version");
   sizes_and_ranks();
   one_thread_drives_a_group_of_all_its_ranks();
   one_thread_may_call_for_its_ranks_one_by_one();
+  one_thread_may_run_ahead_on_one_of_its_ranks();
+  one_thread_may_interleave_two_communicators();
   threads_drive_a_rank_each();
+  the_main_thread_may_drive_one_rank_and_a_thread_the_other();
+  a_further_thread_sits_on_the_same_device();
   groups_are_all_or_nothing();
   a_group_may_span_communicators_in_any_order();
   different_collectives_are_refused_by_name();
@@ -258,6 +365,7 @@ int main() {
   lives_end_once();
   functions_of_later_versions_refuse_with_a_sentence();
   a_forked_child_is_told();
+  static_destructors_may_destroy();
   std::printf("%d rules hold\n", rules);
   return 0;
 }

@@ -175,8 +175,16 @@ impl Running {
     ///
     /// # Panics
     /// Where one hangs.
-    pub fn wait(mut self) -> Outcome {
-        let deadline = self.started + HUNG;
+    pub fn wait(self) -> Outcome {
+        self.wait_at_most(HUNG)
+    }
+
+    /// Waits for all ranks of a job that may take longer than most.
+    ///
+    /// # Panics
+    /// Where one takes longer than this.
+    pub fn wait_at_most(mut self, limit: Duration) -> Outcome {
+        let deadline = self.started + limit;
         let mut statuses = Vec::new();
         for at in 0..self.children.len() {
             loop {

@@ -48,7 +48,6 @@ impl Coordinator {
         if let Err(fault) = checked {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
-        self.peers.begin_wait(peer);
         let timeout = self.timeout_of(id);
         let Some(comm) = self.comms.get_mut(&id) else { return };
         let gone = comm.members.iter().position(|member| member.standing != Standing::Member);
@@ -77,7 +76,7 @@ impl Coordinator {
         let arrivals: Vec<Arrival> = barrier.arrived.into_iter().flatten().collect();
         let waits = arrivals.iter().map(|arrival| now.since(arrival.at)).collect();
         for arrival in &arrivals {
-            self.answer(arrival.peer, arrival.request, ToRank::Done);
+            self.reply(arrival.peer, arrival.request, ToRank::Done);
         }
         self.event(now, EventKind::Barrier { comm: id, waits });
     }

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fakegpu_proto::event::FailureKind;
 use fakegpu_proto::{Descriptor, Estimate, EventKind, Fault, Release, StagingKind, ToRank};
-use fakegpu_units::{CommId, HostSpan, HostTime, Rank, SeqNo, SessionId, VirtualTime};
+use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, Rank, SeqNo, SessionId, VirtualTime};
 
 use crate::comm::{Comm, Entry, Slot, Staging, Standing};
 use crate::deadline::Due;
+use crate::occupation::Occupations;
 use crate::sentence;
 use crate::{Coordinator, Errand, PeerId, Work};
 
@@ -27,6 +28,8 @@ pub(crate) struct Batch {
     peer: PeerId,
     request: u64,
     session: SessionId,
+    /// The job's ranks that wait for it, each once.
+    ranks: Vec<GlobalRank>,
     ops: Vec<(CommId, Rank, SeqNo)>,
     /// How many of them have been released.
     released: usize,
@@ -38,27 +41,36 @@ pub(crate) struct Batch {
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     by_id: BTreeMap<BatchId, Batch>,
-    by_session: BTreeMap<SessionId, BTreeSet<BatchId>>,
+    by_rank: BTreeMap<GlobalRank, BTreeSet<BatchId>>,
     made: u64,
 }
 
 impl Batches {
     fn add(&mut self, id: BatchId, batch: Batch) {
-        self.by_session.entry(batch.session).or_default().insert(id);
+        for &rank in &batch.ranks {
+            self.by_rank.entry(rank).or_default().insert(id);
+        }
         self.by_id.insert(id, batch);
     }
 
     fn remove(&mut self, id: BatchId) -> Option<Batch> {
         let batch = self.by_id.remove(&id)?;
-        if let Some(batches) = self.by_session.get_mut(&batch.session) {
-            batches.remove(&id);
+        for rank in &batch.ranks {
+            if let Some(batches) = self.by_rank.get_mut(rank) {
+                batches.remove(&id);
+            }
         }
         Some(batch)
     }
 
-    /// The submissions a process is waiting for.
-    fn of_session(&self, session: SessionId) -> impl Iterator<Item = BatchId> {
-        self.by_session.get(&session).into_iter().flatten().copied()
+    /// The submissions a rank of the job waits for.
+    fn of_rank(&self, rank: GlobalRank) -> impl Iterator<Item = BatchId> {
+        self.by_rank.get(&rank).into_iter().flatten().copied()
+    }
+
+    /// The ranks of the job that wait, each with its oldest submission.
+    pub(crate) fn by_rank(&self) -> impl Iterator<Item = (GlobalRank, BatchId)> {
+        self.by_rank.iter().filter_map(|(&rank, batches)| Some((rank, *batches.first()?)))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -66,8 +78,13 @@ impl Batches {
     }
 }
 
-/// Operations a rank may have submitted beyond the slowest rank of a communicator.
-const AHEAD_MAX: u64 = 1 << 20;
+/// Places that the operations of one communicator may take: each takes one for every rank, filled or not.
+const PLACES_MAX: u64 = 1 << 22;
+
+/// Operations a rank may have submitted beyond the slowest rank of a communicator of this size.
+fn ahead_max(size: usize) -> u64 {
+    (PLACES_MAX / (size.max(1) as u64)).min(1 << 20)
+}
 
 impl Coordinator {
     pub(crate) fn submit(
@@ -87,19 +104,23 @@ impl Coordinator {
         self.batches.made += 1;
         let id = BatchId(self.batches.made);
         let mut booked = Vec::with_capacity(ops.len());
-        let mut conflicts = BTreeSet::new();
+        let (mut conflicts, mut ranks) = (BTreeSet::new(), Vec::new());
         for (index, &(comm, rank, descriptor)) in ops.iter().enumerate() {
             let entry =
                 Entry { descriptor, batch: id, index: u32::try_from(index).unwrap_or(u32::MAX), at: now };
             let Some(found) = self.comms.get_mut(&comm) else { continue };
+            let global = found.members[rank.index()].global;
+            if !ranks.contains(&global) {
+                ranks.push(global);
+            }
             let (seq, conflict) = found.enqueue(rank, entry);
             booked.push((comm, rank, seq));
             if conflict {
                 conflicts.insert(comm);
             }
         }
-        self.peers.begin_wait(peer);
-        self.batches.add(id, Batch { peer, request, session, ops: booked, released: 0, untold: Vec::new() });
+        let batch = Batch { peer, request, session, ranks, ops: booked, released: 0, untold: Vec::new() };
+        self.batches.add(id, batch);
         for comm in conflicts {
             self.conflict_seen(now, comm);
         }
@@ -122,6 +143,7 @@ impl Coordinator {
         peer: PeerId,
         ops: &[(CommId, Rank, Descriptor)],
     ) -> Result<(), Fault> {
+        let mut asked: BTreeMap<(CommId, Rank), u64> = BTreeMap::new();
         for &(id, rank, descriptor) in ops {
             let comm = self.owned(peer, id, rank)?;
             if let Some(fault) = &comm.fault {
@@ -133,9 +155,12 @@ impl Coordinator {
             if comm.members[rank.index()].standing != Standing::Member {
                 return Err(Fault::usage(format!("rank {rank} has left communicator {id}")));
             }
-            if comm.members[rank.index()].next - comm.base > AHEAD_MAX {
+            let (asked, limit) = (asked.entry((id, rank)).or_default(), ahead_max(comm.size()));
+            *asked += 1;
+            if comm.members[rank.index()].next - comm.base + *asked > limit {
                 return Err(Fault::usage(format!(
-                    "rank {rank} is more than {AHEAD_MAX} operations ahead of communicator {id}"
+                    "rank {rank} is more than {limit} operations ahead of communicator {id}, which has {} ranks: split the group",
+                    comm.size()
                 )));
             }
             let gone = comm.members.iter().position(|member| member.standing == Standing::Left);
@@ -223,7 +248,7 @@ impl Coordinator {
     }
 
     /// Whether no operation in (what is tied to) the closure can become complete by itself: each misses a rank
-    /// whose process waits for another operation in there. Grows the closure by what those processes wait for.
+    /// that itself waits for another operation in there. Grows the closure by what those ranks wait for.
     fn is_stuck(&self, closure: &mut Closure) -> bool {
         let mut seen = BTreeSet::new();
         loop {
@@ -242,12 +267,17 @@ impl Coordinator {
         }
     }
 
-    /// What the processes of an operation's missing ranks wait for.
+    /// What an operation's missing ranks wait for.
     fn blocked_absentees(&self, comm: CommId, seq: SeqNo) -> Vec<BatchId> {
         let Some(found) = self.comms.get(&comm) else { return Vec::new() };
         let Some(slot) = found.slot_at(seq.0) else { return Vec::new() };
-        let absentees = slot.entries.iter().zip(&found.members).filter(|(entry, _)| entry.is_none());
-        absentees.flat_map(|(_, member)| self.batches.of_session(member.session)).collect()
+        let absentees = slot
+            .entries
+            .iter()
+            .zip(&found.members)
+            // Who has left does not come, and its number may be another's by now.
+            .filter(|(entry, member)| entry.is_none() && member.standing == Standing::Member);
+        absentees.flat_map(|(_, member)| self.batches.of_rank(member.global)).collect()
     }
 
     fn tell_asymmetry(&mut self, now: HostTime, closure: &Closure) {
@@ -267,6 +297,8 @@ impl Coordinator {
             while self.front_is_ready(comm, closure) {
                 self.run_front(now, comm);
             }
+            // What is oldest now may have come long ago, with nobody left to submit anything.
+            self.watch(now, comm);
         }
         for &id in &closure.batches {
             self.tell_released(id);
@@ -341,7 +373,7 @@ impl Coordinator {
         let untold = std::mem::take(&mut batch.untold);
         if batch.released == batch.ops.len() {
             self.batches.remove(id);
-            self.answer(peer, request, ToRank::Go(Release::Rest));
+            self.reply(peer, request, ToRank::Go(Release::Rest));
         } else if !untold.is_empty() {
             self.reply(peer, request, ToRank::Go(Release::Some(untold)));
         }
@@ -355,8 +387,11 @@ impl Coordinator {
         if comm.fault.is_some() || comm.due_at.is_some() {
             return;
         }
-        let Some(slot) = comm.slots.front() else { return };
-        let (due, notice) = (slot.first_at + timeout, now + notice_after);
+        if comm.slots.is_empty() {
+            return;
+        }
+        let (due, notice) = (now + timeout, now + notice_after);
+        comm.front_at = now;
         comm.due_at = Some(due);
         comm.notice_at = Some(notice);
         self.deadlines.set(due, Due::Operation(id));
@@ -371,29 +406,60 @@ impl Coordinator {
     pub(crate) fn operation_due(&mut self, now: HostTime, id: CommId) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         comm.due_at = None;
-        let Some(slot) = comm.slots.front() else { return };
-        let (missing, first_at) = (slot.missing(), slot.first_at);
-        let comm = &self.comms[&id];
-        let deadline = first_at + self.options.patience;
-        // A process that lives and is not itself blocked here may be computing: NCCL would wait, and so do we.
-        if comm.timeout.is_none()
-            && now < deadline
-            && !missing.is_empty()
-            && missing.iter().all(|&rank| self.is_computing(comm, rank))
-        {
+        let Some(first_at) = comm.slots.front().map(|slot| slot.first_at) else { return };
+        let (deadline, patient) = (comm.front_at + self.options.patience, comm.timeout.is_none());
+        let missed = self.missed(id);
+        // A rank that lives and is not itself blocked here may be computing: NCCL would wait, and so do we.
+        if patient && now < deadline && self.all_compute(&missed) {
             if let Some(comm) = self.comms.get_mut(&id) {
                 comm.due_at = Some(deadline);
             }
             return self.deadlines.set(deadline, Due::Operation(id));
         }
-        let fault = Fault::system(sentence::late(self, comm, now.since(first_at)));
-        self.fail_comm(now, id, FailureKind::CollectiveTimeout, fault, &missing);
+        let fault = Fault::system(sentence::late(self, &self.comms[&id], now.since(first_at)));
+        // Where the operation is complete and only tied to one that is not, that one's communicator is the
+        // culprit, and takes this one with it.
+        let (culprit, ranks) =
+            missed.into_iter().next().map_or((id, Vec::new()), |missed| (missed.comm, missed.ranks));
+        self.fail_comm(now, culprit, FailureKind::CollectiveTimeout, fault, &ranks);
     }
 
-    fn is_computing(&self, comm: &Comm, rank: Rank) -> bool {
-        let member = &comm.members[rank.index()];
-        member.standing == Standing::Member
-            && self.peers.by_session(member.session).is_some_and(|(_, session)| session.waiting == 0)
+    /// What keeps a communicator's oldest operation: itself, if ranks are missing from it; else the operations
+    /// it is tied to that miss ranks.
+    pub(crate) fn missed(&self, id: CommId) -> Vec<Missed> {
+        let Some(comm) = self.comms.get(&id) else { return Vec::new() };
+        let Some(front) = comm.slots.front() else { return Vec::new() };
+        if !front.is_full() {
+            return vec![Missed { comm: id, seq: SeqNo(comm.base), ranks: front.missing() }];
+        }
+        let mut closure = Closure::default();
+        for (_, entry) in front.present() {
+            self.extend_closure(entry.batch, &mut closure);
+        }
+        let missed = closure.slots.iter().filter_map(|&(comm, seq)| {
+            let ranks = self.slot(comm, seq)?.missing();
+            (!ranks.is_empty()).then_some(Missed { comm, seq, ranks })
+        });
+        missed.collect()
+    }
+
+    /// Whether there are missing ranks, and all of them compute.
+    fn all_compute(&self, missed: &[Missed]) -> bool {
+        let occupations = Occupations::of(self);
+        let mut ranks = missed.iter().flat_map(|missed| missed.ranks.iter().map(|&rank| (missed.comm, rank)));
+        !missed.is_empty()
+            && ranks.all(|(comm, rank)| {
+                self.comms.get(&comm).is_some_and(|comm| self.is_computing(&occupations, comm, rank))
+            })
+    }
+
+    /// The first call of a submission that has not been released.
+    pub(crate) fn call_of(&self, id: BatchId) -> Option<(CommId, Descriptor)> {
+        let batch = self.batches.by_id.get(&id)?;
+        batch.ops.iter().find_map(|&(comm, rank, seq)| {
+            let entry = self.slot(comm, seq)?.entries[rank.index()]?;
+            Some((comm, entry.descriptor))
+        })
     }
 
     pub(crate) fn notice_due(&mut self, now: HostTime, id: CommId) {
@@ -449,7 +515,7 @@ impl Coordinator {
             touched.extend(closure.slots.iter().map(|(comm, _)| *comm));
             for batch in closure.batches {
                 if let Some(batch) = self.batches.remove(batch) {
-                    self.answer(batch.peer, batch.request, ToRank::Failed(fault.clone()));
+                    self.reply(batch.peer, batch.request, ToRank::Failed(fault.clone()));
                 }
             }
         }
@@ -459,10 +525,19 @@ impl Coordinator {
 
     /// Drops a dead process's batches, so that nothing is released to it.
     pub(crate) fn drop_batches_of(&mut self, session: SessionId) {
-        for id in self.batches.by_session.remove(&session).unwrap_or_default() {
-            self.batches.by_id.remove(&id);
+        let theirs = self.batches.by_id.iter().filter(|(_, batch)| batch.session == session);
+        for id in theirs.map(|(&id, _)| id).collect::<Vec<_>>() {
+            self.batches.remove(id);
         }
     }
+}
+
+/// An operation that misses ranks.
+#[derive(Debug)]
+pub(crate) struct Missed {
+    pub(crate) comm: CommId,
+    pub(crate) seq: SeqNo,
+    pub(crate) ranks: Vec<Rank>,
 }
 
 /// Batches tied to one another, and their operations.
@@ -489,5 +564,18 @@ impl Comm {
         let size = u32::try_from(self.size()).unwrap_or(u32::MAX);
         let bytes = descriptor.block_bytes().saturating_mul(u64::from(descriptor.op.send_blocks(size)));
         bytes.div_ceil(u64::from(self.slot_bytes.max(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_places_of_a_communicator_are_bounded_whatever_its_size() {
+        for size in [1, 2, 3, 64, 1_000, 4_096] {
+            let places = ahead_max(size) * size as u64;
+            assert!(places <= PLACES_MAX && ahead_max(size) >= 1_024, "{size} ranks: {places}");
+        }
     }
 }

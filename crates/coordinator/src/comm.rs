@@ -97,6 +97,10 @@ pub(crate) struct Comm {
     /// When the operation that is running, or ran last, ends in the model.
     pub(crate) busy_until: VirtualTime,
     pub(crate) busy_from: VirtualTime,
+    /// When ranks must have told of their staging.
+    pub(crate) staging_at: Option<HostTime>,
+    /// When the oldest operation became the oldest: its patience begins here, however long it queued.
+    pub(crate) front_at: HostTime,
     pub(crate) due_at: Option<HostTime>,
     pub(crate) notice_at: Option<HostTime>,
     pub(crate) conflict_at: Option<HostTime>,

@@ -10,7 +10,7 @@ use crate::batch::Batches;
 use crate::comm::Comm;
 use crate::deadline::{Deadlines, Due};
 use crate::rendezvous::Rendezvous;
-use crate::session::{Peer, Peers, Role};
+use crate::session::{Peer, Peers, Role, check_names};
 use crate::text::TextComms;
 use crate::world::World;
 use crate::{CostModel, Options};
@@ -167,6 +167,10 @@ impl Coordinator {
             }
             ToCoordinator::Submit { ops } => self.submit(now, peer, request, &ops),
             ToCoordinator::Barrier { comm, rank } => self.barrier_message(now, peer, request, comm, rank),
+            ToCoordinator::CancelJoin { unique_id, rank } => {
+                self.cancel_join(peer, request, &unique_id, rank)
+            }
+            ToCoordinator::Broken { comm, rank, why } => self.broken(now, peer, request, comm, rank, &why),
             ToCoordinator::Leave { comm, rank, how } => self.leave(now, peer, request, comm, rank, how),
             ToCoordinator::Stats => {
                 let stats = self.stats();
@@ -210,6 +214,7 @@ impl Coordinator {
         self.text_due(now);
         while let Some(due) = self.deadlines.pop(now) {
             match due {
+                Due::Staging(comm) => self.staging_due(now, comm),
                 Due::Operation(comm) => self.operation_due(now, comm),
                 Due::Conflict(comm) => self.conflict_due(now, comm),
                 Due::Stream(comm) => self.stream_due(now, comm),
@@ -246,6 +251,12 @@ impl Coordinator {
         [self.deadlines.next(), self.text_comms.next_due()].into_iter().flatten().min()
     }
 
+    /// Whether a line of this connection will still be answered, so that it must stay open although its peer
+    /// has said all it had to say.
+    pub fn awaits_answer(&self, peer: PeerId) -> bool {
+        self.text_comms.has_waiter(peer)
+    }
+
     /// How many processes are connected.
     pub fn session_count(&self) -> usize {
         self.peers.session_count()
@@ -265,6 +276,9 @@ impl Coordinator {
     fn open_session(&mut self, now: HostTime, peer: PeerId, request: u64, hello: Hello) {
         if let Err(why) = self.authorise(peer, hello.token.as_deref()) {
             return self.refuse(now, peer, request, Fault::usage(why));
+        }
+        if let Err(why) = check_names(&hello) {
+            return self.refuse(now, peer, request, Fault::argument(why));
         }
         let (pid, program) = (hello.pid, hello.program.clone());
         let Some(session) = self.peers.open(peer, hello) else { return };
@@ -322,12 +336,6 @@ impl Coordinator {
         self.out.push_back(Transmit { peer, outgoing: Outgoing::Line(line) });
     }
 
-    /// Answers a request that had been put off.
-    pub(crate) fn answer(&mut self, peer: PeerId, request: u64, message: ToRank) {
-        self.peers.end_wait(peer);
-        self.reply(peer, request, message);
-    }
-
     /// A communicator that this peer may act in as `rank`, or the fault to answer with.
     pub(crate) fn owned(&self, peer: PeerId, comm: CommId, rank: Rank) -> Result<&Comm, Fault> {
         let found = self.comms.get(&comm).ok_or_else(|| {
@@ -347,6 +355,14 @@ impl Coordinator {
             )),
         }
     }
+}
+
+/// Characters of a peer's own words that are kept, at most.
+const WORDS_MAX: usize = 1_000;
+
+/// A peer's words, short enough to keep and to repeat to everybody.
+pub(crate) fn cut_short(words: &str) -> String {
+    words.chars().take(WORDS_MAX).collect()
 }
 
 /// Compares secrets in a time that depends on the lengths alone.

@@ -9,6 +9,8 @@ use crate::rendezvous::RendezvousKey;
 /// Something that is due at some time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Due {
+    /// Ranks have had as long as they may to say how mapping their communicator's segment went.
+    Staging(CommId),
     /// A communicator's oldest unmatched operation has waited as long as it may.
     Operation(CommId),
     /// A communicator's conflict has waited for the remaining ranks.

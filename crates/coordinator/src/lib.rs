@@ -30,6 +30,7 @@ mod comm;
 mod coordinator;
 mod deadline;
 mod membership;
+mod occupation;
 mod options;
 mod rendezvous;
 mod sentence;

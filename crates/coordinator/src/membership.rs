@@ -5,6 +5,7 @@ use fakegpu_proto::{DataHello, EventKind, Fault, Leave, ToRank};
 use fakegpu_units::{CommId, GlobalRank, HostTime, Rank, Ranks};
 
 use crate::comm::{Comm, Staging, Standing};
+use crate::coordinator::cut_short;
 use crate::deadline::Due;
 use crate::session::{Departed, Session, process_name};
 use crate::{Coordinator, Errand, PeerId, sentence};
@@ -141,18 +142,46 @@ impl Coordinator {
                 culprits: globals,
             },
         );
-        let tied = self.fail_batches(id, &fault);
-        self.poison(id, &fault);
-        for other in tied {
-            if let Some(comm) = self.comms.get_mut(&other)
-                && comm.fault.is_none()
-            {
-                let detail = format!("a group that also used communicator {id} failed: {}", fault.detail);
-                let fault = Fault::new(fault.code, detail);
-                comm.fault = Some(fault.clone());
-                self.poison(other, &fault);
+        self.fail_tied(id, &fault);
+    }
+
+    /// Ends what waits in a communicator that has failed, and in all that groups tie to it, however far.
+    fn fail_tied(&mut self, id: CommId, fault: &Fault) {
+        let detail = format!("groups tie it to communicator {id}, which failed: {}", fault.detail);
+        let tied_fault = Fault::new(fault.code, detail);
+        let mut failing = vec![(id, fault)];
+        while let Some((id, fault)) = failing.pop() {
+            let tied = self.fail_batches(id, fault);
+            self.poison(id, fault);
+            for other in tied {
+                if let Some(comm) = self.comms.get_mut(&other)
+                    && comm.fault.is_none()
+                {
+                    comm.fault = Some(tied_fault.clone());
+                    failing.push((other, &tied_fault));
+                }
             }
         }
+    }
+
+    /// A rank says that it can move no bytes any more.
+    pub(crate) fn broken(
+        &mut self,
+        now: HostTime,
+        peer: PeerId,
+        request: u64,
+        id: CommId,
+        rank: Rank,
+        why: &str,
+    ) {
+        let name = match self.owned(peer, id, rank) {
+            Ok(comm) => comm.member_name(rank),
+            Err(fault) => return self.reply(peer, request, ToRank::Failed(fault)),
+        };
+        let fault =
+            Fault::system(format!("{name} can move no bytes in communicator {id}: {}", cut_short(why)));
+        self.fail_comm(now, id, FailureKind::Staging, fault, &[rank]);
+        self.reply(peer, request, ToRank::Done);
     }
 
     /// Ends everything that waits in a failed communicator and tells its processes.
@@ -165,7 +194,7 @@ impl Coordinator {
         let sessions = comm.live_sessions();
         self.clear_deadlines(id);
         for arrival in barrier.arrived.into_iter().flatten() {
-            self.answer(arrival.peer, arrival.request, ToRank::Failed(fault.clone()));
+            self.reply(arrival.peer, arrival.request, ToRank::Failed(fault.clone()));
         }
         for session in sessions {
             if let Some(peer) = self.peers.peer_of(session) {
@@ -181,12 +210,7 @@ impl Coordinator {
         if !comm.is_deserted() {
             return;
         }
-        let (due, notice, conflict, barrier) =
-            (comm.due_at, comm.notice_at, comm.conflict_at, comm.barrier.due_at);
-        self.deadlines.clear(due, Due::Operation(id));
-        self.deadlines.clear(notice, Due::Notice(id));
-        self.deadlines.clear(conflict, Due::Conflict(id));
-        self.deadlines.clear(barrier, Due::Barrier(id));
+        self.clear_deadlines(id);
         self.comms.remove(&id);
         self.errand(Errand::Detach { comm: id });
     }
@@ -195,6 +219,7 @@ impl Coordinator {
     fn clear_deadlines(&mut self, id: CommId) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         let stream = comm.stream_fault.take().map(|(at, _)| at);
+        self.deadlines.clear(comm.staging_at.take(), Due::Staging(id));
         self.deadlines.clear(comm.due_at.take(), Due::Operation(id));
         self.deadlines.clear(comm.notice_at.take(), Due::Notice(id));
         self.deadlines.clear(comm.conflict_at.take(), Due::Conflict(id));
@@ -230,9 +255,10 @@ impl Coordinator {
             .ok_or_else(|| Fault::usage("the data connection's communicator does not exist"))?;
         let member = comm.members.get(hello.rank.index());
         match member {
-            Some(member) if member.session == hello.session && !member.attached => {
-                Ok((u32::try_from(comm.size()).unwrap_or(u32::MAX), comm.slot_bytes))
-            }
+            Some(member) if member.session == hello.session && !member.attached => match &comm.fault {
+                Some(fault) => Err(fault.clone()),
+                None => Ok((u32::try_from(comm.size()).unwrap_or(u32::MAX), comm.slot_bytes)),
+            },
             _ => Err(Fault::usage(format!(
                 "rank {} of communicator {} is not this session's to attach",
                 hello.rank, hello.comm

@@ -15,6 +15,8 @@ pub struct Options {
     pub cluster: ClusterSummary,
     /// How long ranks may wait for the rest of their communicator, where their environment does not say.
     pub join_timeout: HostSpan,
+    /// How long a rank may take to say whether it could map its communicator's segment.
+    pub staging_timeout: HostSpan,
     /// How long a call may wait for a rank that never joined, left, or is itself blocked.
     pub stuck_timeout: HostSpan,
     /// How long a call may wait for a rank whose process lives and computes.
@@ -36,6 +38,7 @@ impl Default for Options {
             token: None,
             cluster: ClusterSummary::default(),
             join_timeout: HostSpan::from_millis(60_000),
+            staging_timeout: HostSpan::from_millis(30_000),
             stuck_timeout: HostSpan::from_millis(60_000),
             patience: HostSpan::from_millis(540_000),
             conflict_grace: HostSpan::from_millis(200),

@@ -10,6 +10,7 @@ use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, Rank, Ranks, Session
 
 use crate::barrier::Barrier;
 use crate::comm::{Comm, MemberState, Staging, Standing};
+use crate::coordinator::cut_short;
 use crate::deadline::Due;
 use crate::session::{Departed, process_name};
 use crate::world::Joiner;
@@ -21,8 +22,11 @@ pub(crate) type RendezvousKey = UniqueId;
 /// Communicators in the making, at most; a peer could otherwise make up ids without end.
 const MEETINGS_MAX: usize = 16_384;
 
-/// The largest communicator.
-const COMM_SIZE_MAX: u32 = 65_536;
+/// The largest communicator: every rank is told of every member.
+const COMM_SIZE_MAX: u32 = 4_096;
+
+/// Bytes of a private socket's name, at most: what a unix address holds.
+const LISTENER_BYTES_MAX: usize = 108;
 
 /// One rank that has come.
 #[derive(Debug)]
@@ -56,7 +60,9 @@ pub(crate) struct Rendezvous {
 #[derive(Debug)]
 struct Failed {
     key: RendezvousKey,
+    at: HostTime,
     fault: Fault,
+    /// Who has not heard of it yet.
     absent: Vec<Rank>,
 }
 
@@ -65,11 +71,19 @@ const FAILED_MAX: usize = 256;
 
 impl Rendezvous {
     /// What a rank that comes to a failed meeting is told, once. A rank that was there and comes again begins
-    /// anew: programs may use an id twice.
-    fn latecomer(&mut self, key: &RendezvousKey, rank: Rank) -> Option<Fault> {
+    /// anew, as does whoever comes when `memory` is over: programs may use an id twice.
+    fn latecomer(
+        &mut self,
+        now: HostTime,
+        memory: HostSpan,
+        key: &RendezvousKey,
+        rank: Rank,
+    ) -> Option<Fault> {
         let at = self.failed.iter().position(|failed| failed.key == *key)?;
         let failed = &mut self.failed[at];
-        if let Some(place) = failed.absent.iter().position(|&absent| absent == rank) {
+        if now.since(failed.at) <= memory
+            && let Some(place) = failed.absent.iter().position(|&absent| absent == rank)
+        {
             failed.absent.swap_remove(place);
             return Some(failed.fault.clone());
         }
@@ -77,11 +91,18 @@ impl Rendezvous {
         None
     }
 
-    fn remember(&mut self, key: &RendezvousKey, fault: &Fault, absent: Vec<Rank>) {
+    /// Takes a rank of this connection out of a meeting.
+    fn withdraw(&mut self, peer: PeerId, key: &RendezvousKey, rank: Rank) -> Option<Waiter> {
+        let meeting = self.by_id.get_mut(key)?;
+        meeting.by_rank.get(&rank).filter(|waiter| waiter.peer == peer)?;
+        meeting.by_rank.remove(&rank)
+    }
+
+    fn remember(&mut self, failed: Failed) {
         if self.failed.len() == FAILED_MAX {
             self.failed.pop_front();
         }
-        self.failed.push_back(Failed { key: key.clone(), fault: fault.clone(), absent });
+        self.failed.push_back(failed);
     }
 }
 
@@ -92,11 +113,7 @@ impl Coordinator {
         else {
             return;
         };
-        if join.size == 0 || join.size > COMM_SIZE_MAX || join.rank.0 >= join.size {
-            let fault = Fault::argument(format!(
-                "rank {} of {} is no rank: a communicator has 1 to {COMM_SIZE_MAX} ranks, numbered from 0",
-                join.rank, join.size
-            ));
+        if let Err(fault) = check_join(&join) {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
         if self.rendezvous.by_id.len() >= MEETINGS_MAX {
@@ -104,10 +121,10 @@ impl Coordinator {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
         let key = join.unique_id.clone();
-        if let Some(fault) = self.rendezvous.latecomer(&key, join.rank) {
+        let timeout = timeout.map_or(self.options.join_timeout, HostSpan::from_millis);
+        if let Some(fault) = self.rendezvous.latecomer(now, timeout, &key, join.rank) {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
-        let timeout = timeout.map_or(self.options.join_timeout, HostSpan::from_millis);
         let (due_at, notice_at) = (now + timeout, now + self.options.notice_after);
         if !self.rendezvous.by_id.contains_key(&key) {
             let meeting =
@@ -116,11 +133,10 @@ impl Coordinator {
             self.deadlines.set(due_at, Due::Join(key.clone()));
             self.deadlines.set(notice_at, Due::JoinNotice(key.clone()));
         }
-        self.peers.begin_wait(peer);
         let waiter = Waiter { peer, request, session, join, at: now };
         if let Err((fault, waiter)) = self.admit(&key, waiter) {
-            self.answer(waiter.peer, waiter.request, ToRank::Failed(fault.clone()));
-            return self.fail_meeting(now, &key, FailureKind::JoinRefused, fault);
+            self.reply(waiter.peer, waiter.request, ToRank::Failed(fault.clone()));
+            return self.fail_meeting(now, &key, FailureKind::JoinRefused, fault, &[waiter.join.rank]);
         }
         let meeting = &self.rendezvous.by_id[&key];
         if meeting.by_rank.len() == meeting.size as usize {
@@ -175,13 +191,22 @@ impl Coordinator {
         Ok(())
     }
 
-    fn fail_meeting(&mut self, now: HostTime, key: &RendezvousKey, failure: FailureKind, fault: Fault) {
+    /// Ends a meeting. Its absent ranks will be told when they come, except those in `told`, who know.
+    fn fail_meeting(
+        &mut self,
+        now: HostTime,
+        key: &RendezvousKey,
+        failure: FailureKind,
+        fault: Fault,
+        told: &[Rank],
+    ) {
         let Some(meeting) = self.rendezvous.by_id.remove(key) else { return };
         self.close_meeting(key, &meeting);
         self.failures += 1;
-        self.rendezvous.remember(key, &fault, meeting.missing());
+        let absent = meeting.missing().into_iter().filter(|rank| !told.contains(rank)).collect();
+        self.rendezvous.remember(Failed { key: key.clone(), at: now, fault: fault.clone(), absent });
         for waiter in meeting.by_rank.values() {
-            self.answer(waiter.peer, waiter.request, ToRank::Failed(fault.clone()));
+            self.reply(waiter.peer, waiter.request, ToRank::Failed(fault.clone()));
         }
         self.event(
             now,
@@ -209,7 +234,7 @@ impl Coordinator {
             Err(why) => {
                 let fault = Fault::usage(why);
                 self.rendezvous.by_id.insert(key.clone(), meeting);
-                return self.fail_meeting(now, key, FailureKind::JoinRefused, fault);
+                return self.fail_meeting(now, key, FailureKind::JoinRefused, fault, &[]);
             }
         };
         self.comms_made += 1;
@@ -225,6 +250,8 @@ impl Coordinator {
             .filter_map(|waiter| self.peers.session(waiter.peer)?.hello.collective_timeout_ms)
             .min()
             .map(HostSpan::from_millis);
+        let staging_at = now + self.options.staging_timeout;
+        self.deadlines.set(staging_at, Due::Staging(id));
         let comm = Comm {
             id,
             nodes: members.iter().map(|member| member.node).collect(),
@@ -248,6 +275,8 @@ impl Coordinator {
             history: VecDeque::new(),
             busy_until: VirtualTime::ZERO,
             busy_from: VirtualTime::ZERO,
+            staging_at: Some(staging_at),
+            front_at: now,
             due_at: None,
             notice_at: None,
             conflict_at: None,
@@ -258,7 +287,7 @@ impl Coordinator {
         for waiter in &waiters {
             let joined =
                 ToRank::Joined { comm: id, members: members.clone(), offer: offer.clone(), slot_bytes };
-            self.answer(waiter.peer, waiter.request, joined);
+            self.reply(waiter.peer, waiter.request, joined);
         }
     }
 
@@ -327,7 +356,6 @@ impl Coordinator {
         if let Err(fault) = checked {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
-        self.peers.begin_wait(peer);
         let Some(comm) = self.comms.get_mut(&id) else { return };
         let Staging::Mapping { told, count, refused, .. } = &mut comm.staging else { return };
         told[rank.index()] = Some((peer, request));
@@ -335,7 +363,7 @@ impl Coordinator {
         if let StagingOutcome::Refused(why) = outcome
             && refused.is_none()
         {
-            *refused = Some(format!("rank {rank}: {why}"));
+            *refused = Some(format!("rank {rank}: {}", cut_short(&why)));
         }
         if *count == comm.members.len() {
             self.staging_decided(now, id);
@@ -352,8 +380,9 @@ impl Coordinator {
         };
         let kind = if refused.is_some() { StagingKind::Streamed } else { StagingKind::Shared };
         comm.staging = Staging::Ready(kind);
+        self.deadlines.clear(comm.staging_at.take(), Due::Staging(id));
         for (peer, request) in told.into_iter().flatten() {
-            self.answer(peer, request, ToRank::Staged { comm: id, kind });
+            self.reply(peer, request, ToRank::Staged { comm: id, kind });
         }
         self.event(
             now,
@@ -361,12 +390,48 @@ impl Coordinator {
         );
     }
 
+    /// A rank that never says how its mapping went would hold up all others for ever.
+    pub(crate) fn staging_due(&mut self, now: HostTime, id: CommId) {
+        let timeout = self.options.staging_timeout;
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        comm.staging_at = None;
+        let Staging::Mapping { told, .. } = &comm.staging else { return };
+        let silent: Vec<Rank> =
+            (0..told.len()).filter(|&rank| told[rank].is_none()).map(Rank::from_index).collect();
+        let names: Vec<String> = silent.iter().map(|&rank| comm.member_name(rank)).collect();
+        let fault = Fault::system(format!(
+            "timeout after {timeout}: communicator {id} was being made, and {} did not say whether it can map the shared segment: look whether it is stopped",
+            names.join(", ")
+        ));
+        self.fail_comm(now, id, FailureKind::Staging, fault, &silent);
+    }
+
+    /// A rank has given up on its join: it waits no more, and the others wait as if it had not come.
+    pub(crate) fn cancel_join(&mut self, peer: PeerId, request: u64, key: &RendezvousKey, rank: Rank) {
+        if let Some(waiter) = self.rendezvous.withdraw(peer, key, rank) {
+            let fault = Fault::usage("the join was cancelled");
+            self.reply(waiter.peer, waiter.request, ToRank::Failed(fault));
+            if self.rendezvous.by_id[key].by_rank.is_empty()
+                && let Some(meeting) = self.rendezvous.by_id.remove(key)
+            {
+                self.close_meeting(key, &meeting);
+            }
+        }
+        self.reply(peer, request, ToRank::Done);
+    }
+
+    /// The ranks of the job that wait for the rest of a communicator.
+    pub(crate) fn joining(&self) -> impl Iterator<Item = GlobalRank> {
+        let waiters = self.rendezvous.by_id.values().flat_map(|meeting| meeting.by_rank.values());
+        waiters.filter_map(|waiter| self.world.rank_at(waiter.session, waiter.join.device))
+    }
+
     /// Fails the staging requests that wait in a communicator that has failed.
     pub(crate) fn fail_staging(&mut self, id: CommId, fault: &Fault) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         let Staging::Mapping { told, .. } = &mut comm.staging else { return };
         for (peer, request) in std::mem::take(told).into_iter().flatten() {
-            self.answer(peer, request, ToRank::Failed(fault.clone()));
+            self.reply(peer, request, ToRank::Failed(fault.clone()));
         }
     }
 
@@ -377,7 +442,7 @@ impl Coordinator {
             now.since(meeting.first_at),
             self.absence(key, meeting)
         );
-        self.fail_meeting(now, key, FailureKind::JoinTimeout, Fault::system(text));
+        self.fail_meeting(now, key, FailureKind::JoinTimeout, Fault::system(text), &[]);
     }
 
     pub(crate) fn join_notice_due(&mut self, now: HostTime, key: &RendezvousKey) {
@@ -448,9 +513,31 @@ impl Coordinator {
                 meeting.size,
                 key.short()
             ));
-            self.fail_meeting(now, &key, FailureKind::RankDied, fault);
+            self.fail_meeting(now, &key, FailureKind::RankDied, fault, &held);
         }
     }
+}
+
+fn check_join(join: &JoinComm) -> Result<(), Fault> {
+    if join.size == 0 || join.size > COMM_SIZE_MAX || join.rank.0 >= join.size {
+        return Err(Fault::argument(format!(
+            "rank {} of {} is no rank: a communicator has 1 to {COMM_SIZE_MAX} ranks, numbered from 0",
+            join.rank, join.size
+        )));
+    }
+    let (id, listener) = (join.unique_id.as_bytes().len(), join.listener.as_ref().map_or(0, String::len));
+    if id > UniqueId::BYTES {
+        return Err(Fault::argument(format!(
+            "the unique id has {id} bytes, at most {} are accepted",
+            UniqueId::BYTES
+        )));
+    }
+    if listener > LISTENER_BYTES_MAX {
+        return Err(Fault::argument(format!(
+            "the private socket's name has {listener} bytes, at most {LISTENER_BYTES_MAX} are accepted"
+        )));
+    }
+    Ok(())
 }
 
 impl Meeting {
@@ -487,7 +574,7 @@ mod tests {
 
     #[test]
     fn staging_stays_within_its_bound_and_holds_an_element_per_rank() {
-        for size in [1, 2, 3, 8, 64, 1024, 65_536] {
+        for size in [1, 2, 3, 8, 64, 1024, COMM_SIZE_MAX] {
             let bytes = slot_bytes(size, None, 16 << 20);
             assert!(bytes >= size * 8, "{size} ranks: {bytes}");
             assert!(

@@ -6,7 +6,9 @@ use fakegpu_proto::{Conflict, Descriptor};
 use fakegpu_units::{HostSpan, Rank, Ranks};
 
 use crate::Coordinator;
+use crate::batch::Missed;
 use crate::comm::{Comm, Slot, Standing};
+use crate::occupation::{Occupation, Occupations};
 
 /// A mismatch, described.
 pub(crate) struct Mismatch {
@@ -107,19 +109,47 @@ pub(crate) fn waiting(coordinator: &Coordinator, comm: &Comm, waited: HostSpan) 
     format!("still waiting after {waited}: {}", absence(coordinator, comm))
 }
 
+/// How many of the operations that another is tied to are described.
+const TIES_SHOWN: usize = 3;
+
 fn absence(coordinator: &Coordinator, comm: &Comm) -> String {
-    let Some(slot) = comm.slots.front() else { return String::new() };
+    let missed = coordinator.missed(comm.id);
+    let occupations = Occupations::of(coordinator);
+    let describe = |missed: &Missed| described(coordinator, &occupations, missed);
+    if let [one] = missed.as_slice()
+        && one.comm == comm.id
+    {
+        return describe(one);
+    }
+    let call = comm.slots.front().and_then(|slot| slot.present().next());
+    let call = call.map(|(_, entry)| entry.descriptor.to_string()).unwrap_or_default();
+    let mut text =
+        format!("operation {} of communicator {}, {call}, was called by all its ranks", comm.base, comm.id);
+    if !missed.is_empty() {
+        let shown: Vec<String> = missed.iter().take(TIES_SHOWN).map(describe).collect();
+        text.push_str(&format!(", but groups tie it to others that are not complete: {}", shown.join("; ")));
+    }
+    if missed.len() > TIES_SHOWN {
+        text.push_str(&format!("; and {} more", missed.len() - TIES_SHOWN));
+    }
+    text
+}
+
+/// An operation that misses ranks: who called it, and what the others are doing.
+fn described(coordinator: &Coordinator, occupations: &Occupations, missed: &Missed) -> String {
+    let Some(comm) = coordinator.comms.get(&missed.comm) else { return String::new() };
+    let Some(slot) = comm.slot_at(missed.seq.0) else { return String::new() };
     let present: Vec<Rank> = slot.present().map(|(rank, _)| rank).collect();
     let call = slot.present().next().map(|(_, entry)| entry.descriptor.to_string()).unwrap_or_default();
     let mut reasons: BTreeMap<String, Vec<Rank>> = BTreeMap::new();
-    for rank in slot.missing() {
-        reasons.entry(whereabouts(coordinator, comm, rank)).or_default().push(rank);
+    for &rank in &missed.ranks {
+        reasons.entry(whereabouts(coordinator, occupations, comm, rank)).or_default().push(rank);
     }
     let missing: Vec<String> =
         reasons.iter().map(|(reason, ranks)| format!("{} ({reason})", Ranks(ranks))).collect();
     format!(
         "operation {} of communicator {}, {call}, was called by {} and misses {}",
-        comm.base,
+        missed.seq,
         comm.id,
         Ranks(&present),
         missing.join(", ")
@@ -127,29 +157,35 @@ fn absence(coordinator: &Coordinator, comm: &Comm) -> String {
 }
 
 /// What a missing rank is doing, as far as can be seen from here.
-fn whereabouts(coordinator: &Coordinator, comm: &Comm, rank: Rank) -> String {
+fn whereabouts(coordinator: &Coordinator, occupations: &Occupations, comm: &Comm, rank: Rank) -> String {
     let member = &comm.members[rank.index()];
     if member.standing != Standing::Member {
         return "left".to_owned();
     }
-    match coordinator.peers.by_session(member.session) {
-        None => "gone".to_owned(),
-        Some((_, session)) if session.waiting == 0 => format!(
-            "alive and outside NCCL, on node {}",
-            coordinator.world.node_name(comm.nodes[rank.index()])
-        ),
-        Some((_, session)) => elsewhere(coordinator, comm, session.id)
-            .unwrap_or_else(|| "waiting in another NCCL call".to_owned()),
+    if coordinator.peers.peer_of(member.session).is_none() {
+        return "gone".to_owned();
+    }
+    match occupations.get(member.global) {
+        Some(occupation) => waits_in(coordinator, occupation),
+        None => {
+            format!(
+                "alive and outside NCCL, on node {}",
+                coordinator.world.node_name(comm.nodes[rank.index()])
+            )
+        }
     }
 }
 
-/// The call of another communicator that a process waits in.
-fn elsewhere(coordinator: &Coordinator, comm: &Comm, session: fakegpu_units::SessionId) -> Option<String> {
-    coordinator.comms.values().filter(|other| other.id != comm.id).find_map(|other| {
-        let slot = other.slots.front()?;
-        let (_, entry) = slot.present().find(|(rank, _)| other.members[rank.index()].session == session)?;
-        Some(format!("waiting in {} on communicator {}", entry.descriptor, other.id))
-    })
+fn waits_in(coordinator: &Coordinator, occupation: Occupation) -> String {
+    match occupation {
+        Occupation::Calls(batch) => match coordinator.call_of(batch) {
+            Some((comm, descriptor)) => format!("waiting in {descriptor} on communicator {comm}"),
+            None => "waiting in another NCCL call".to_owned(),
+        },
+        Occupation::Barrier(comm) => format!("waiting at the barrier of communicator {comm}"),
+        Occupation::Staging(comm) => format!("waiting for the others to map communicator {comm}'s segment"),
+        Occupation::Joining => "waiting in ncclCommInitRank for another communicator".to_owned(),
+    }
 }
 
 /// Describes a death.

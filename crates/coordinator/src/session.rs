@@ -31,8 +31,6 @@ pub(crate) struct Peer {
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) hello: Hello,
-    /// Requests of this process that have not been answered: it is (partly) blocked in us.
-    pub(crate) waiting: u32,
     /// Set once it has said goodbye, so that the end of its connection is no death.
     pub(crate) goodbye: bool,
 }
@@ -76,7 +74,7 @@ impl Peers {
         let peer = self.by_id.get_mut(&id)?;
         self.sessions_made += 1;
         let session = SessionId(self.sessions_made);
-        peer.role = Role::Session(Box::new(Session { id: session, hello, waiting: 0, goodbye: false }));
+        peer.role = Role::Session(Box::new(Session { id: session, hello, goodbye: false }));
         self.peer_of_session.insert(session, id);
         Some(session)
     }
@@ -93,11 +91,6 @@ impl Peers {
             Role::Session(session) => Some(session),
             Role::New | Role::Text => None,
         }
-    }
-
-    pub(crate) fn by_session(&self, session: SessionId) -> Option<(PeerId, &Session)> {
-        let peer = *self.peer_of_session.get(&session)?;
-        Some((peer, self.session(peer)?))
     }
 
     pub(crate) fn peer_of(&self, session: SessionId) -> Option<PeerId> {
@@ -130,22 +123,29 @@ impl Peers {
         self.departed.iter().rev().find(|departed| departed.session == session)
     }
 
-    /// A request of this session will be answered later.
-    pub(crate) fn begin_wait(&mut self, id: PeerId) {
-        if let Some(session) = self.session_mut(id) {
-            session.waiting += 1;
-        }
-    }
-
-    /// A request of this session has been answered.
-    pub(crate) fn end_wait(&mut self, id: PeerId) {
-        if let Some(session) = self.session_mut(id) {
-            session.waiting = session.waiting.saturating_sub(1);
-        }
-    }
-
     pub(crate) fn session_count(&self) -> usize {
         self.peer_of_session.len()
+    }
+}
+
+/// Bytes of a name in a hello, at most: names are kept and repeated in sentences.
+const NAME_BYTES_MAX: usize = 512;
+
+/// Refuses a hello with a name that is too long to keep.
+pub(crate) fn check_names(hello: &Hello) -> Result<(), String> {
+    let optional = |name: &Option<String>| name.as_ref().map_or(0, String::len);
+    let lengths = [
+        ("host", hello.host.len()),
+        ("program", hello.program.len()),
+        ("dist_mode", hello.dist_mode.len()),
+        ("node", optional(&hello.node)),
+        ("token", optional(&hello.token)),
+    ];
+    match lengths.into_iter().find(|(_, length)| *length > NAME_BYTES_MAX) {
+        Some((name, length)) => {
+            Err(format!("the hello's `{name}` has {length} bytes, at most {NAME_BYTES_MAX} are accepted"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -27,8 +27,8 @@ struct TextComm {
     /// Ranks that take part (seated while it is made, members once it is).
     ranks: std::collections::BTreeSet<Rank>,
     barriers: u64,
-    /// A barrier that timed out fails all later ones.
-    failed: bool,
+    /// A barrier that failed fails all later ones.
+    failed: Option<TextError>,
 }
 
 /// The text communicators.
@@ -60,6 +60,12 @@ impl TextComms {
         for comm in self.made.values_mut() {
             comm.waiting.retain(|_, waiting| waiting.peer != peer);
         }
+    }
+
+    /// Whether a line of this connection waits for its answer.
+    pub(crate) fn has_waiter(&self, peer: PeerId) -> bool {
+        let comms = self.making.values().chain(self.made.values());
+        comms.flat_map(|comm| comm.waiting.values()).any(|waiting| waiting.peer == peer)
     }
 
     pub(crate) fn next_due(&self) -> Option<HostTime> {
@@ -103,26 +109,27 @@ impl Coordinator {
                 (0..comm.size).map(Rank).filter(|rank| !comm.ranks.contains(rank)).collect();
             let error =
                 TextError::new("timeout_waiting_for_ranks", format!("{} did not come", Ranks(&missing)));
-            self.answer_all(&comm, &error.to_line());
+            self.answer_all(&comm.waiting, &error.to_line());
         }
         let late: Vec<CommId> =
             self.text_comms.made.iter().filter(|(_, comm)| comm.is_late(now)).map(|(&id, _)| id).collect();
         for id in late {
             let Some(comm) = self.text_comms.made.get_mut(&id) else { continue };
-            comm.failed = true;
+            comm.failed = Some(TextError::new(
+                "timeout_waiting_for_barrier",
+                "an earlier barrier of this communicator timed out",
+            ));
             let missing: Vec<Rank> =
                 comm.ranks.iter().copied().filter(|rank| !comm.waiting.contains_key(rank)).collect();
             let waiting = std::mem::take(&mut comm.waiting);
             let error =
                 TextError::new("timeout_waiting_for_barrier", format!("{} did not come", Ranks(&missing)));
-            for waiting in waiting.values() {
-                self.line(waiting.peer, error.to_line());
-            }
+            self.answer_all(&waiting, &error.to_line());
         }
     }
 
-    fn answer_all(&mut self, comm: &TextComm, line: &str) {
-        for waiting in comm.waiting.values() {
+    fn answer_all(&mut self, waiting: &BTreeMap<Rank, Waiting>, line: &str) {
+        for waiting in waiting.values() {
             self.line(waiting.peer, line.to_owned());
         }
     }
@@ -225,11 +232,17 @@ impl Coordinator {
     fn text_destroy(&mut self, id: CommId, rank: Rank) -> Result<String, TextError> {
         let comm = self.text_comms.member(id, rank)?;
         comm.ranks.remove(&rank);
-        comm.waiting.remove(&rank);
         let left = comm.ranks.len();
+        // A barrier that ranks wait at cannot be complete any more, whether this one had come to it or not.
+        let waiting = std::mem::take(&mut comm.waiting);
+        let error = TextError::new("destroyed", format!("rank {rank} has left communicator {id}"));
+        if !waiting.is_empty() {
+            comm.failed = Some(error.clone());
+        }
         if left == 0 {
             self.text_comms.made.remove(&id);
         }
+        self.answer_all(&waiting, &error.to_line());
         Ok(ok_line(&[("comm_id", &id), ("rank", &rank), ("remaining", &left)]))
     }
 
@@ -243,11 +256,8 @@ impl Coordinator {
     ) -> Result<Option<String>, TextError> {
         let comm = self.text_comms.member(id, rank)?;
         let next = comm.barriers + 1;
-        if comm.failed {
-            return Err(TextError::new(
-                "timeout_waiting_for_barrier",
-                "an earlier barrier of this communicator timed out",
-            ));
+        if let Some(error) = &comm.failed {
+            return Err(error.clone());
         }
         if comm.waiting.contains_key(&rank) {
             return Err(TextError::new(
@@ -300,7 +310,7 @@ impl TextComm {
             waiting: BTreeMap::new(),
             ranks: std::collections::BTreeSet::new(),
             barriers: 0,
-            failed: false,
+            failed: None,
         }
     }
 

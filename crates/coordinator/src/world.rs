@@ -171,6 +171,11 @@ impl World {
         self.by_rank.retain(|_, placed| placed.session != session);
     }
 
+    /// The rank of a session's device.
+    pub(crate) fn rank_at(&self, session: SessionId, device: u32) -> Option<GlobalRank> {
+        self.by_device.get(&(session, device)).copied()
+    }
+
     pub(crate) fn placed(&self, rank: GlobalRank) -> Option<&Placed> {
         self.by_rank.get(&rank)
     }

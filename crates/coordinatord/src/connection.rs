@@ -1,6 +1,8 @@
 //! One connection of the daemon: bytes in, messages out, and the other way round.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use fakegpu_coordinator::Outgoing;
 use fakegpu_proto::text::LINE_BYTES_MAX;
@@ -9,6 +11,12 @@ use fakegpu_transport::Wire;
 
 /// Bytes that may wait for a peer that does not read; then it is cut off.
 const OUTBOX_BYTES_MAX: usize = 64 << 20;
+
+/// Sent bytes that an outbox may keep in front of the others, if these are fewer.
+const SENT_BYTES_MAX: usize = 64 << 10;
+
+/// How long a connection that changes hands may hold up everybody else.
+const HANDOVER: Duration = Duration::from_millis(100);
 
 /// Bytes read from one connection before the others have their turn.
 const TURN_BYTES: usize = 1 << 20;
@@ -48,13 +56,24 @@ pub(crate) struct Connection {
     speech: Speech,
     outbox: Vec<u8>,
     sent: usize,
+    /// Readable once the peer's process has ended, whoever else still holds its socket.
+    process: Option<OwnedFd>,
     /// To be closed once the outbox is empty.
     pub(crate) closing: bool,
 }
 
 impl Connection {
-    pub(crate) fn new(wire: Wire) -> Self {
-        Self { wire, speech: Speech::Unknown, outbox: Vec::new(), sent: 0, closing: false }
+    pub(crate) fn new(wire: Wire, process: Option<OwnedFd>) -> Self {
+        Self { wire, speech: Speech::Unknown, outbox: Vec::new(), sent: 0, process, closing: false }
+    }
+
+    pub(crate) fn process(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether nothing waits to be sent.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.sent == self.outbox.len()
     }
 
     pub(crate) fn wire(&self) -> &Wire {
@@ -63,8 +82,7 @@ impl Connection {
 
     /// Gives the wire to another owner. Replies that are queued go first.
     pub(crate) fn into_wire(mut self) -> io::Result<Wire> {
-        self.wire
-            .send_all(&std::mem::take(&mut self.outbox)[self.sent..], std::time::Duration::from_secs(5))?;
+        self.wire.send_all(&std::mem::take(&mut self.outbox)[self.sent..], HANDOVER)?;
         Ok(self.wire)
     }
 
@@ -132,13 +150,24 @@ impl Connection {
         while self.sent < self.outbox.len() {
             match self.wire.send(&self.outbox[self.sent..]) {
                 Ok(count) => self.sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.forget_sent();
+                    return Ok(false);
+                }
                 Err(error) => return Err(error),
             }
         }
         self.outbox.clear();
         self.sent = 0;
         Ok(true)
+    }
+
+    /// Drops what was sent from a long outbox. Never moves more bytes than it drops.
+    fn forget_sent(&mut self) {
+        if self.sent > SENT_BYTES_MAX && self.sent >= self.outbox.len() / 2 {
+            self.outbox.drain(..self.sent);
+            self.sent = 0;
+        }
     }
 }
 
@@ -164,5 +193,48 @@ fn hear_lines(pending: &mut Vec<u8>, bytes: &[u8], said: &mut Vec<Said>) {
     }
     if pending.len() > LINE_BYTES_MAX {
         said.push(Said::Nonsense(format!("a request line has at most {LINE_BYTES_MAX} bytes")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fakegpu_proto::ToRank;
+
+    use super::*;
+
+    #[test]
+    fn a_slow_reader_costs_what_it_has_not_read_and_gets_every_byte() {
+        let (near, far) = Wire::pair().unwrap();
+        let mut connection = Connection::new(near, None);
+        let mut buffer = vec![0; 256 << 10];
+        let (mut queued, mut received) = (0, 0);
+        for _ in 0..200 {
+            let notice = ToRank::Notice("x".repeat(64 << 10));
+            queued += frame::encode(0, &notice).unwrap().len();
+            assert!(connection.queue(&Outgoing::Frame(0, notice)));
+            connection.flush().unwrap();
+            received += far.receive(&mut buffer).unwrap();
+            let unsent = connection.outbox.len() - connection.sent;
+            assert!(
+                connection.outbox.len() <= 2 * unsent + SENT_BYTES_MAX + 1,
+                "{}",
+                connection.outbox.len()
+            );
+        }
+        while received < queued {
+            connection.flush().unwrap();
+            received += far.receive(&mut buffer).unwrap();
+        }
+        assert!(connection.is_flushed());
+    }
+
+    #[test]
+    fn a_peer_that_does_not_read_cannot_hold_up_a_handover() {
+        let (near, _far) = Wire::pair().unwrap();
+        let mut connection = Connection::new(near, None);
+        connection.queue(&Outgoing::Line("x".repeat(16 << 20)));
+        let started = std::time::Instant::now();
+        assert_eq!(connection.into_wire().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(started.elapsed() < Duration::from_secs(1));
     }
 }

@@ -1,8 +1,8 @@
 //! The event loop: one thread, all sockets, the core in the middle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -15,8 +15,10 @@ use fakegpu_transport::Listener;
 use fakegpu_transport_tcp::TcpDoor;
 use fakegpu_transport_uds::UdsListener;
 use fakegpu_units::{CommId, HostSpan, HostTime};
+use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::connection::{Connection, Reading, Said};
 use crate::model::FabricModel;
@@ -29,6 +31,15 @@ const WAKER: Token = Token(1);
 const SIGNALS: Token = Token(2);
 /// Peers' tokens are their numbers, and the numbers begin here.
 const FIRST_PEER: u64 = 8;
+/// Set in the token of a peer's process.
+const PROCESS: usize = 1 << (usize::BITS - 1);
+
+/// How soon accepting is tried again after it failed, for want of descriptors for example: the poll speaks of
+/// a waiting connection only once.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// Turns of reading that the last words of a process that has ended may take.
+const LAST_TURNS: usize = 16;
 
 /// Connections at a time; each costs a descriptor and a little memory.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -42,6 +53,10 @@ pub struct Daemon {
     connections: BTreeMap<PeerId, Connection>,
     /// Connections that had more to say than one turn allows.
     again: Vec<PeerId>,
+    /// Connections that speak text and have ended their own direction; answers may still be due to them.
+    ended: BTreeSet<PeerId>,
+    /// Whether connections may be waiting that could not be accepted.
+    accept_again: bool,
     relays: Relays,
     stream_failures: Receiver<StreamFailure>,
     signals: UnixStream,
@@ -92,6 +107,8 @@ impl Daemon {
             coordinator,
             connections: BTreeMap::new(),
             again: Vec::new(),
+            ended: BTreeSet::new(),
+            accept_again: false,
             relays: Relays::new(sender, waker, setup.no_uring),
             stream_failures,
             signals,
@@ -124,7 +141,10 @@ impl Daemon {
                 return Err(error).context("waiting for events");
             }
             for event in &events {
-                self.handle(event.token(), event.is_writable());
+                self.handle(event);
+            }
+            if self.accept_again {
+                self.accept();
             }
             for peer in std::mem::take(&mut self.again) {
                 self.read(peer);
@@ -149,11 +169,13 @@ impl Daemon {
         let idle = self.linger.filter(|_| self.coordinator.session_count() == 0);
         let idle = idle.map(|linger| linger.saturating_sub(self.idle_since.elapsed()));
         // The kernel's timer counts whole milliseconds: round up, or the loop would spin through the last one.
-        [core, idle].into_iter().flatten().min().map(|wait| wait + Duration::from_millis(1))
+        let wait = [core, idle].into_iter().flatten().min().map(|wait| wait + Duration::from_millis(1));
+        let again = self.accept_again.then_some(ACCEPT_AGAIN);
+        [wait, again].into_iter().flatten().min()
     }
 
-    fn handle(&mut self, token: Token, writable: bool) {
-        match token {
+    fn handle(&mut self, event: &Event) {
+        match event.token() {
             LISTENER => self.accept(),
             WAKER => {
                 while let Ok(StreamFailure { comm, why }) = self.stream_failures.try_recv() {
@@ -161,23 +183,60 @@ impl Daemon {
                 }
             }
             SIGNALS => self.signalled(),
+            Token(number) if number & PROCESS != 0 => self.process_ended(PeerId((number & !PROCESS) as u64)),
             Token(number) => {
                 let peer = PeerId(number as u64);
-                if writable {
+                if event.is_writable() {
                     self.flush(peer);
                 }
                 self.read(peer);
+                // Both directions are closed: nobody is there to take an answer.
+                if event.is_write_closed() && self.ended.contains(&peer) {
+                    self.disconnect(peer);
+                }
             }
         }
         self.drain();
+    }
+
+    /// Closes the connections whose peers have said all they had to say and have every answer.
+    fn close_answered(&mut self) {
+        let answered = |peer: &PeerId| {
+            self.connections.get(peer).is_none_or(Connection::is_flushed)
+                && !self.coordinator.awaits_answer(*peer)
+        };
+        for peer in self.ended.iter().copied().filter(answered).collect::<Vec<_>>() {
+            self.disconnect(peer);
+        }
+    }
+
+    /// A peer's process has ended, though a child of it may hold the socket open: hear its last words, then
+    /// treat the connection as ended. Who speaks text may have handed its connection on, and keeps it.
+    fn process_ended(&mut self, peer: PeerId) {
+        for _ in 0..LAST_TURNS {
+            if !self.read(peer) {
+                break;
+            }
+        }
+        if self.connections.get(&peer).is_some_and(|connection| !connection.is_text()) {
+            self.disconnect(peer);
+        }
     }
 
     fn accept(&mut self) {
         loop {
             let accepted = match self.listener.accept() {
                 Ok(Some(accepted)) => accepted,
-                Ok(None) => return,
-                Err(error) => return tracing::warn!(%error, "a connection could not be accepted"),
+                Ok(None) => {
+                    self.accept_again = false;
+                    return;
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut self.accept_again, true) {
+                        tracing::warn!(%error, "connections cannot be accepted for now");
+                    }
+                    return;
+                }
             };
             if self.connections.len() >= CONNECTIONS_MAX {
                 tracing::warn!(limit = CONNECTIONS_MAX, "too many connections, one is turned away");
@@ -195,9 +254,20 @@ impl Daemon {
                 tracing::warn!(%error, "a connection could not be watched");
                 continue;
             }
-            self.connections.insert(peer, Connection::new(accepted.wire));
+            let process = accepted.pid.and_then(|pid| self.watch_process(peer, pid));
+            self.connections.insert(peer, Connection::new(accepted.wire, process));
             self.coordinator.handle_connect(self.now(), peer, accepted.trusted, nonce());
         }
+    }
+
+    /// Asks for an event at the end of a process; without one, the end of its connection must do.
+    fn watch_process(&self, peer: PeerId, pid: u32) -> Option<OwnedFd> {
+        let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        let token = Token(usize::try_from(peer.0).ok()? | PROCESS);
+        let source = process.as_raw_fd();
+        self.poll.registry().register(&mut SourceFd(&source), token, Interest::READABLE).ok()?;
+        Some(process)
     }
 
     fn signalled(&mut self) {
@@ -208,38 +278,50 @@ impl Daemon {
         }
     }
 
-    fn read(&mut self, peer: PeerId) {
-        let Some(connection) = self.connections.get_mut(&peer) else { return };
+    /// Reads one turn and acts on what was said; whether there may be more.
+    fn read(&mut self, peer: PeerId) -> bool {
+        let Some(connection) = self.connections.get_mut(&peer) else { return false };
         let mut said = Vec::new();
         let reading = connection.read(&mut self.buffer, &mut said);
         let is_text = connection.is_text();
-        let now = self.now();
-        for said in said {
-            match said {
-                Said::Message(request, message) => {
-                    let is_data = matches!(*message, ToCoordinator::Data(_));
-                    self.coordinator.handle_message(now, peer, request, *message);
-                    if is_data {
-                        return;
-                    }
-                }
-                Said::Line(line) => self.coordinator.handle_text(now, peer, &line),
-                Said::Nonsense(why) if is_text => {
-                    let error = fakegpu_proto::text::TextError::new("malformed_request", why);
-                    self.send_last_line(peer, &error.to_line());
-                    return;
-                }
-                Said::Nonsense(why) => {
-                    tracing::warn!(peer = peer.0, why, "a connection speaks nonsense and is closed");
-                    self.coordinator.handle_nonsense(now, peer, &why);
-                    return;
-                }
-            }
+        if !said.into_iter().all(|said| self.act_on(peer, said, is_text)) {
+            return false;
         }
         match reading {
             Reading::Drained => {}
             Reading::More => self.again.push(peer),
+            // Whoever speaks text may end its own direction and still listen, as `echo PING | socat` does.
+            Reading::Ended if is_text => drop(self.ended.insert(peer)),
             Reading::Ended => self.disconnect(peer),
+        }
+        reading == Reading::More
+    }
+
+    /// Hands on what a peer said; false if nothing it says after that can be heard.
+    fn act_on(&mut self, peer: PeerId, said: Said, is_text: bool) -> bool {
+        let now = self.now();
+        match said {
+            Said::Message(request, message) => {
+                let is_data = matches!(*message, ToCoordinator::Data(_));
+                self.coordinator.handle_message(now, peer, request, *message);
+                !is_data
+            }
+            Said::Line(line) => {
+                self.coordinator.handle_text(now, peer, &line);
+                true
+            }
+            Said::Nonsense(why) if is_text => {
+                // What it asked before comes first.
+                self.drain();
+                let error = fakegpu_proto::text::TextError::new("malformed_request", why);
+                self.send_last_line(peer, &error.to_line());
+                false
+            }
+            Said::Nonsense(why) => {
+                tracing::warn!(peer = peer.0, why, "a connection speaks nonsense and is closed");
+                self.coordinator.handle_nonsense(now, peer, &why);
+                false
+            }
         }
     }
 
@@ -252,6 +334,7 @@ impl Daemon {
     }
 
     fn disconnect(&mut self, peer: PeerId) {
+        self.ended.remove(&peer);
         let Some(connection) = self.connections.remove(&peer) else { return };
         self.unwatch(&connection);
         let now = self.now();
@@ -262,6 +345,9 @@ impl Daemon {
         let fd = connection.wire().as_fd().as_raw_fd();
         // Closing the descriptor would do it too; a failure here changes nothing.
         self.poll.registry().deregister(&mut SourceFd(&fd)).unwrap_or_default();
+        if let Some(process) = connection.process() {
+            self.poll.registry().deregister(&mut SourceFd(&process.as_raw_fd())).unwrap_or_default();
+        }
     }
 
     fn flush(&mut self, peer: PeerId) {
@@ -298,7 +384,7 @@ impl Daemon {
                 self.run_errand(errand);
             }
             if idle {
-                return;
+                return self.close_answered();
             }
         }
     }

@@ -195,10 +195,12 @@ impl Backend for Edge {
             self.remember(&fault);
         }
         let text = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ANSWER.with_borrow_mut(|answer| {
-            *answer = text;
-            answer.as_ptr()
-        })
+        let told = ANSWER.try_with(|answer| {
+            *answer.borrow_mut() = text;
+            answer.borrow().as_ptr()
+        });
+        // In a thread that is ending there is nothing left to keep a text in.
+        told.unwrap_or_else(|_| c"the thread that asked is ending".as_ptr())
     }
 
     unsafe fn ncclGetUniqueId(&self, unique_id: *mut ncclUniqueId) -> ncclResult_t {

@@ -114,6 +114,11 @@ struct Attributes(libc::posix_spawnattr_t);
 /// glibc's flag to begin a new session; the libc crate does not declare it for every target.
 const POSIX_SPAWN_SETSID: libc::c_short = 0x80;
 
+/// The child begins with no signal blocked and those that end it as they are by default.
+#[expect(clippy::cast_possible_truncation, reason = "the flags are small numbers in a short by definition")]
+const SIGNALS_AT_REST: libc::c_short =
+    (libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF) as libc::c_short;
+
 impl Attributes {
     fn new() -> io::Result<Self> {
         let mut attributes = MaybeUninit::uninit();
@@ -122,7 +127,24 @@ impl Attributes {
         // SAFETY: initialised by the successful call above.
         let mut attributes = Self(unsafe { attributes.assume_init() });
         // SAFETY: `attributes.0` is initialised.
-        check(unsafe { libc::posix_spawnattr_setflags(&raw mut attributes.0, POSIX_SPAWN_SETSID) })?;
+        check(unsafe {
+            libc::posix_spawnattr_setflags(&raw mut attributes.0, POSIX_SPAWN_SETSID | SIGNALS_AT_REST)
+        })?;
+        let mut none = MaybeUninit::uninit();
+        // SAFETY: the pointer is to memory for exactly this type, which the call initialises.
+        unsafe { libc::sigemptyset(none.as_mut_ptr()) };
+        // SAFETY: initialised by the call above, which cannot fail on a valid pointer.
+        let none: libc::sigset_t = unsafe { none.assume_init() };
+        // A program may have blocked or ignored what ends a daemon.
+        // SAFETY: both are initialised.
+        check(unsafe { libc::posix_spawnattr_setsigmask(&raw mut attributes.0, &raw const none) })?;
+        let mut ending = none;
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGPIPE] {
+            // SAFETY: the set is initialised and the signal is one.
+            unsafe { libc::sigaddset(&raw mut ending, signal) };
+        }
+        // SAFETY: both are initialised.
+        check(unsafe { libc::posix_spawnattr_setsigdefault(&raw mut attributes.0, &raw const ending) })?;
         Ok(attributes)
     }
 }

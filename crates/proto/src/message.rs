@@ -144,6 +144,22 @@ pub enum ToCoordinator {
         /// The rank that arrives.
         rank: Rank,
     },
+    /// Join no more: the rank that asked has given up. Its join, if still unanswered, is answered as failed.
+    CancelJoin {
+        /// The rendezvous.
+        unique_id: UniqueId,
+        /// The rank that gave up.
+        rank: Rank,
+    },
+    /// This rank can move no bytes in the communicator any more, so nobody can.
+    Broken {
+        /// The communicator.
+        comm: CommId,
+        /// The rank that tells.
+        rank: Rank,
+        /// What it saw.
+        why: String,
+    },
     /// Leave a communicator.
     Leave {
         /// The communicator.

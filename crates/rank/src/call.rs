@@ -114,12 +114,12 @@ impl Call {
 
     /// Bytes of the send buffer.
     pub fn send_bytes(&self) -> usize {
-        self.block_bytes() * self.op.send_blocks(self.size) as usize
+        self.block_bytes().saturating_mul(self.op.send_blocks(self.size) as usize)
     }
 
     /// Bytes of the receive buffer.
     pub fn recv_bytes(&self) -> usize {
-        self.block_bytes() * self.op.recv_blocks(self.size) as usize
+        self.block_bytes().saturating_mul(self.op.recv_blocks(self.size) as usize)
     }
 
     fn block_bytes(&self) -> usize {
@@ -132,8 +132,10 @@ impl Call {
         if !self.uses_send(root) || !self.uses_recv(root) {
             return None;
         }
-        let apart = self.send + self.send_bytes() <= self.recv || self.recv + self.recv_bytes() <= self.send;
-        let own = self.rank.index() * self.block_bytes();
+        let end = |start: usize, bytes: usize| start.saturating_add(bytes);
+        let apart =
+            end(self.send, self.send_bytes()) <= self.recv || end(self.recv, self.recv_bytes()) <= self.send;
+        let own = self.rank.index().saturating_mul(self.block_bytes());
         let (in_place, form) = match self.op {
             Collective::AllGather | Collective::Gather => (
                 self.send == self.recv + own,
@@ -213,7 +215,7 @@ mod tests {
     #[test]
     fn a_count_that_overflows_memory_is_refused() {
         refused(Call { count: usize::MAX, ..call(Collective::AllReduce) }, "more bytes than memory");
-        refused(Call { count: usize::MAX / 32, ..call(Collective::AllGather) }, "more bytes than memory");
+        refused(Call { count: usize::MAX / 24, ..call(Collective::AllGather) }, "more bytes than memory");
     }
 
     #[test]

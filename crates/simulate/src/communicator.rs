@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-use fakegpu_proto::{Fault, Member};
+use fakegpu_proto::{Fault, Leave, Member, ToCoordinator, UniqueId};
 use fakegpu_staging_shm::Exchange;
 use fakegpu_units::{CommId, Rank};
 
@@ -24,8 +24,11 @@ pub(crate) struct Communicator {
     pub(crate) device: u32,
     /// Set once all ranks have joined.
     pub(crate) joined: OnceLock<Joined>,
-    /// The thread that drives this rank; another rank of the communicator may be driven by the same one.
-    driver: Mutex<ThreadId>,
+    /// The thread that drives this rank, once one has called for it; another rank of the communicator may be
+    /// driven by the same one.
+    driver: Mutex<Option<ThreadId>>,
+    /// What its ranks met at: two ranks of one process that meet at the same have devices of their own.
+    unique_id: UniqueId,
     pub(crate) state: Mutex<State>,
     pub(crate) aborted: AtomicBool,
     /// Operations called so far, to see which of a thread's ranks have yet to call.
@@ -53,14 +56,15 @@ pub(crate) struct State {
 }
 
 impl Communicator {
-    pub(crate) fn new(handle: Handle, rank: Rank, size: u32, device: u32) -> Self {
+    fn new(handle: Handle, unique_id: UniqueId, rank: Rank, size: u32, device: u32) -> Self {
         Self {
             handle,
+            unique_id,
             rank,
             size,
             device,
             joined: OnceLock::new(),
-            driver: Mutex::new(std::thread::current().id()),
+            driver: Mutex::new(None),
             state: Mutex::new(State::default()),
             aborted: AtomicBool::new(false),
             called: AtomicU64::new(0),
@@ -101,13 +105,24 @@ impl Communicator {
         Some(fault)
     }
 
-    pub(crate) fn driver(&self) -> ThreadId {
+    pub(crate) fn driver(&self) -> Option<ThreadId> {
         *self.driver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This thread drives the rank from now on.
     pub(crate) fn driven_here(&self) {
-        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = std::thread::current().id();
+        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
+    }
+
+    /// Leaves the communicator, if it stands, without waiting for anybody.
+    pub(crate) fn leave_at_once(&self) {
+        if let Some(joined) = self.joined.get() {
+            joined.session.tell(&ToCoordinator::Leave {
+                comm: joined.comm,
+                rank: self.rank,
+                how: Leave::Abort,
+            });
+        }
     }
 }
 
@@ -121,12 +136,26 @@ pub(crate) struct Communicators {
 const HANDLE_STEP: usize = 64;
 
 impl Communicators {
-    /// Makes one, not yet joined.
-    pub(crate) fn add(&self, rank: Rank, size: u32, device: u32) -> Arc<Communicator> {
+    /// Makes one, not yet joined. Without a device of the caller's choice it takes `preferred`, or else the
+    /// lowest that no other rank of this process holds at the same meeting.
+    pub(crate) fn add(
+        &self,
+        unique_id: &UniqueId,
+        rank: Rank,
+        size: u32,
+        device: Option<u32>,
+        preferred: u32,
+    ) -> Arc<Communicator> {
         let mut inner = self.lock();
         inner.0 += 1;
         let handle = Handle(0x10_0000 + inner.0 * HANDLE_STEP);
-        let comm = Arc::new(Communicator::new(handle, rank, size, device));
+        let held: Vec<u32> =
+            inner.1.values().filter(|comm| comm.unique_id == *unique_id).map(|comm| comm.device).collect();
+        let device = device.unwrap_or_else(|| {
+            let mut candidates = std::iter::once(preferred).chain(0..);
+            candidates.find(|candidate| !held.contains(candidate)).unwrap_or(preferred)
+        });
+        let comm = Arc::new(Communicator::new(handle, unique_id.clone(), rank, size, device));
         inner.1.insert(handle, Arc::clone(&comm));
         comm
     }
@@ -147,12 +176,12 @@ impl Communicators {
         self.lock().1.remove(&handle);
     }
 
-    /// The process's ranks of one communicator that this thread drives.
-    pub(crate) fn driven_here(&self, joined: &Joined) -> Vec<Arc<Communicator>> {
-        let here = std::thread::current().id();
-        let same = |comm: &&Arc<Communicator>| {
-            comm.driver() == here
-                && comm.joined.get().is_some_and(|other| {
+    /// The process's other ranks of a communicator.
+    pub(crate) fn siblings(&self, comm: &Communicator) -> Vec<Arc<Communicator>> {
+        let Some(joined) = comm.joined.get() else { return Vec::new() };
+        let same = |other: &&Arc<Communicator>| {
+            other.handle != comm.handle
+                && other.joined.get().is_some_and(|other| {
                     other.comm == joined.comm && Arc::ptr_eq(&other.session, &joined.session)
                 })
         };

@@ -37,6 +37,8 @@ pub(crate) struct Prepared {
     pub(crate) scalar: Option<Scalar>,
     pub(crate) send: SendBuffer,
     pub(crate) recv: RecvBuffer,
+    /// Which of its rank's operations this is, from 1; set when it is submitted.
+    pub(crate) ordinal: u64,
 }
 
 /// Operations submitted together, on one session.
@@ -54,14 +56,14 @@ pub(crate) struct Submission {
 
 impl Submission {
     /// Submits operations that share a session.
-    fn new(session: Arc<Session>, operations: Vec<Prepared>) -> Result<Self, Fault> {
+    fn new(session: Arc<Session>, mut operations: Vec<Prepared>) -> Result<Self, Fault> {
         let ops = operations
             .iter()
             .map(|prepared| Ok((prepared.comm.ready()?.comm, prepared.comm.rank, prepared.descriptor)))
             .collect::<Result<Vec<_>, Fault>>()?;
         let request = session.request(&ToCoordinator::Submit { ops })?;
-        for prepared in &operations {
-            prepared.comm.called.fetch_add(1, Ordering::Relaxed);
+        for prepared in &mut operations {
+            prepared.ordinal = prepared.comm.called.fetch_add(1, Ordering::Relaxed) + 1;
         }
         Ok(Self {
             session,
@@ -72,8 +74,17 @@ impl Submission {
         })
     }
 
-    pub(crate) fn involves(&self, comm: &Arc<Communicator>) -> bool {
-        self.waiting.iter().any(|(_, prepared)| Arc::ptr_eq(&prepared.comm, comm))
+    /// The operations that have not begun.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = &Prepared> {
+        self.waiting.iter().map(|(_, prepared)| prepared)
+    }
+
+    /// Waits a bounded while for the word that something of it may run.
+    pub(crate) fn is_released_within(&mut self, timeout: Duration) -> Result<bool, Fault> {
+        if let Some(reply) = self.session.reply(self.request, timeout)? {
+            self.hear(reply)?;
+        }
+        Ok(self.released || !self.some.is_empty())
     }
 
     /// Whether more will be said about it.
@@ -140,10 +151,9 @@ impl Lane<'_> {
             comm: self.joined.comm,
             seq: SeqNo(self.comm.called.load(Ordering::Relaxed)),
         };
-        let begun = self.exchange.begin(run);
-        begun.map_err(|error| self.reason(&error.to_string()))?;
         self.busy = true;
-        Ok(())
+        let begun = self.exchange.begin(run);
+        begun.map_err(|error| self.reason(&error.to_string()))
     }
 
     /// Moves what can be moved; whether anything was.
@@ -163,6 +173,21 @@ impl Lane<'_> {
         Ok(moved)
     }
 
+    /// Poisons the exchange; the coordinator is told unless it was the one that said so.
+    fn give_up(&mut self, fault: &Fault) {
+        let is_news = self.comm.fault().is_none();
+        self.exchange.fail();
+        self.comm.note_fault(fault);
+        if is_news {
+            let why = fault.detail.clone();
+            self.joined.session.tell(&ToCoordinator::Broken {
+                comm: self.joined.comm,
+                rank: self.comm.rank,
+                why,
+            });
+        }
+    }
+
     /// An exchange fails because a peer did: the coordinator knows better why, and is about to say so.
     fn reason(&self, seen: &str) -> Fault {
         let deadline = Instant::now() + REASON_PATIENCE;
@@ -176,15 +201,26 @@ impl Lane<'_> {
     }
 }
 
-/// Runs submissions to their end. On failure every communicator that had bytes in flight is poisoned.
+/// Runs submissions to their end. On failure every communicator in which something was left to do is given up,
+/// and its peers are told: they would wait for bytes that never come.
 pub(crate) fn run(mut submissions: Vec<Submission>) -> Result<(), Fault> {
     let comms = involved(&submissions);
     let mut lanes = lock(&comms)?;
     let outcome = run_lanes(&mut submissions, &mut lanes);
     if let Err(fault) = &outcome {
-        for lane in lanes.iter_mut().filter(|lane| lane.busy) {
-            lane.exchange.fail();
-            lane.comm.note_fault(fault);
+        for submission in &submissions {
+            if submission.is_open() {
+                submission.session.abandon(submission.request);
+            }
+        }
+        for lane in &mut lanes {
+            let left = submissions
+                .iter()
+                .flat_map(Submission::operations)
+                .any(|prepared| Arc::ptr_eq(&prepared.comm, lane.comm));
+            if lane.busy || left {
+                lane.give_up(fault);
+            }
         }
     }
     outcome
@@ -192,7 +228,7 @@ pub(crate) fn run(mut submissions: Vec<Submission>) -> Result<(), Fault> {
 
 fn involved(submissions: &[Submission]) -> Vec<Arc<Communicator>> {
     let mut comms: Vec<Arc<Communicator>> = Vec::new();
-    for (_, prepared) in submissions.iter().flat_map(|submission| &submission.waiting) {
+    for prepared in submissions.iter().flat_map(Submission::operations) {
         if !comms.iter().any(|comm| Arc::ptr_eq(comm, &prepared.comm)) {
             comms.push(Arc::clone(&prepared.comm));
         }
@@ -300,9 +336,7 @@ fn look_for_bad_news(lanes: &[Lane<'_>]) -> Result<(), Fault> {
         if lane.comm.aborted.load(Ordering::Acquire) {
             return Err(Fault::usage("the communicator was aborted while an operation ran"));
         }
-        if lane.busy
-            && let Some(fault) = lane.comm.fault()
-        {
+        if let Some(fault) = lane.comm.fault() {
             return Err(fault);
         }
     }

@@ -1,12 +1,10 @@
-//! What a thread holds back: the calls of an open group, and submissions that wait for the thread's other ranks.
+//! What a thread holds back: the calls of its open group, and which device it last sat on.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::cell::{Cell, RefCell};
 
 use fakegpu_rank::Group;
 
-use crate::communicator::Communicator;
-use crate::drive::{Prepared, Submission};
+use crate::drive::Prepared;
 use crate::init::Pending;
 
 /// A call held back by a group.
@@ -20,25 +18,27 @@ pub(crate) enum Held {
 
 thread_local! {
     static GROUP: RefCell<Group<Held>> = RefCell::default();
-    static DEFERRED: RefCell<Vec<Submission>> = const { RefCell::new(Vec::new()) };
+    static DEVICE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Does something with this thread's group.
+/// Does something with this thread's group. In a thread that is ending (a program may destroy communicators in
+/// its static destructors) the group is gone, and none is open.
 pub(crate) fn with_group<T>(act: impl FnOnce(&mut Group<Held>) -> T) -> T {
-    GROUP.with(|group| act(&mut group.borrow_mut()))
+    let mut act = Some(act);
+    let mut run = |group: &mut Group<Held>| act.take().map(|act| act(group));
+    let done = GROUP.try_with(|group| run(&mut group.borrow_mut())).ok().flatten();
+    match done.or_else(|| run(&mut Group::default())) {
+        Some(done) => done,
+        None => unreachable!("one of the two has run it"),
+    }
 }
 
-/// Puts a submission off until the thread's other ranks have called too.
-pub(crate) fn defer(submission: Submission) {
-    DEFERRED.with(|deferred| deferred.borrow_mut().push(submission));
+/// The device this thread last sat on: it sits there in its next communicators too, if it is free.
+pub(crate) fn last_device() -> u32 {
+    DEVICE.get()
 }
 
-/// Takes what was put off.
-pub(crate) fn take_deferred() -> Vec<Submission> {
-    DEFERRED.with(|deferred| std::mem::take(&mut *deferred.borrow_mut()))
-}
-
-/// Whether an operation of this communicator's rank was put off and has not run.
-pub(crate) fn is_deferred(comm: &Arc<Communicator>) -> bool {
-    DEFERRED.with(|deferred| deferred.borrow().iter().any(|submission| submission.involves(comm)))
+/// Remembers a device for [`last_device`].
+pub(crate) fn sit_on(device: u32) {
+    DEVICE.set(device);
 }

@@ -26,6 +26,11 @@ pub(crate) fn library_path() -> Option<PathBuf> {
     paths.filter(ours).map(Path::to_path_buf).next()
 }
 
+/// Whether this thread is the process's only one, so that nobody else can be about to call.
+pub(crate) fn is_single_threaded() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
+}
+
 /// Random bytes from the kernel.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];

@@ -1,11 +1,9 @@
 //! The process's state, and one method for each kind of NCCL call.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::ThreadId;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use fakegpu_config::env::{Address, ComputeMode, DistMode, LogLevel, Settings};
 use fakegpu_executor::Scalar;
@@ -14,9 +12,9 @@ use fakegpu_rank::{Call, Checked, GroupEnd, IdContent};
 use fakegpu_staging_shm::{RecvBuffer, SendBuffer};
 use fakegpu_units::{DataType, Rank};
 
-use crate::communicator::{Communicator, Communicators};
-use crate::drive::{self, Prepared};
-use crate::grouping::{Held, defer, is_deferred, take_deferred, with_group};
+use crate::communicator::{Communicator, Communicators, Joined};
+use crate::drive::{self, Prepared, Submission};
+use crate::grouping::{Held, last_device, sit_on, with_group};
 use crate::init::{Pending, join_all};
 use crate::redop::RedOps;
 use crate::session::Session;
@@ -56,25 +54,41 @@ pub struct Runtime {
     settings: Result<Settings, Fault>,
     spawn: Box<dyn Spawn>,
     sessions: Mutex<Vec<Arc<Session>>>,
-    embedded: Mutex<Option<(Address, String)>>,
+    embedded: Mutex<Option<Embedded>>,
     comms: Communicators,
     redops: RedOps,
-    devices: Mutex<BTreeMap<(ThreadKey, u32), u32>>,
+    /// Submissions that wait until a thread has called for its other ranks too.
+    deferred: Mutex<Vec<Submission>>,
     overlaps_told: Mutex<u32>,
 }
 
-/// A thread's id, ordered.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct ThreadKey(String);
+/// The way to a coordinator that this process started.
+#[derive(Clone, Debug)]
+struct Embedded {
+    address: Address,
+    token: String,
+    since: Instant,
+}
 
-impl From<ThreadId> for ThreadKey {
-    fn from(id: ThreadId) -> Self {
-        Self(format!("{id:?}"))
-    }
+/// What this process's other ranks of an operation's communicator are about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Siblings {
+    /// They have called, or other threads call for them.
+    Come,
+    /// Nobody has called for them yet: this thread may, or another.
+    Unknown,
+    /// This thread has yet to call for them.
+    WaitForUs,
 }
 
 /// How long a configured coordinator may take to come up.
 const DIAL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a started coordinator surely waits for its first session: half its lingering time.
+const EMBEDDED_FRESH: Duration = Duration::from_secs(30);
+
+/// How long a call waits for ranks of this process that no thread has called for yet.
+const SIBLING_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Overlaps reported before they are only counted.
 const OVERLAPS_TOLD_MAX: u32 = 10;
@@ -90,7 +104,7 @@ impl Runtime {
             embedded: Mutex::new(None),
             comms: Communicators::default(),
             redops: RedOps::default(),
-            devices: Mutex::new(BTreeMap::new()),
+            deferred: Mutex::new(Vec::new()),
             overlaps_told: Mutex::new(0),
         }
     }
@@ -137,20 +151,22 @@ impl Runtime {
 
     /// The coordinator that new ids point to: the one this process already speaks to, or a new one.
     fn embedded_way(&self, settings: &Settings) -> Result<(Address, String), Fault> {
-        let open = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).first().cloned();
-        if let Some(session) = open
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|session| !session.is_lost());
+        if let Some(session) = sessions.first()
             && let Some(token) = &session.token
         {
             return Ok((session.address.clone(), token.clone()));
         }
+        drop(sessions);
         let mut embedded = self.embedded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(way) = &*embedded {
-            return Ok(way.clone());
+        if let Some(fresh) = embedded.as_ref().filter(|embedded| embedded.since.elapsed() < EMBEDDED_FRESH) {
+            return Ok((fresh.address.clone(), fresh.token.clone()));
         }
         let configured = settings.coordinator_bin.as_ref().map(PathBuf::from);
-        let way = embedded::start(&*self.spawn, configured.as_deref())?;
-        *embedded = Some(way.clone());
-        Ok(way)
+        let (address, token) = embedded::start(&*self.spawn, configured.as_deref())?;
+        *embedded = Some(Embedded { address: address.clone(), token: token.clone(), since: Instant::now() });
+        Ok((address, token))
     }
 
     /// `ncclCommInitRank`: joins, at once or when the group ends. The handle is good for calls once it stands.
@@ -162,9 +178,12 @@ impl Runtime {
         let (size, rank) = checked_rank(request.size, request.rank)?;
         let session = self.session(settings, request.unique_id)?;
         let unique_id = UniqueId::new(request.unique_id);
-        let device = request.device.unwrap_or_else(|| self.device_of_thread(&unique_id));
-        let comm = self.comms.add(rank, size, device);
+        let comm = self.comms.add(&unique_id, rank, size, request.device, last_device());
+        sit_on(comm.device);
         let handle = comm.handle;
+        if !with_group(|group| group.is_open()) {
+            comm.driven_here();
+        }
         let held = with_group(|group| group.hold(Held::Init(Pending { comm, session, unique_id })));
         if let Some(Held::Init(pending)) = held
             && let Err(fault) = join_all(vec![pending], settings.staging.no_uring)
@@ -193,21 +212,6 @@ impl Runtime {
         Ok(handles)
     }
 
-    /// Which device a rank of this thread sits on, where no CUDA runtime says: each rank has its own, and a
-    /// thread keeps its devices for all its communicators.
-    fn device_of_thread(&self, id: &UniqueId) -> u32 {
-        let nth = with_group(|group| {
-            group
-                .held()
-                .filter(|held| matches!(held, Held::Init(pending) if pending.unique_id == *id))
-                .count()
-        });
-        let key = (ThreadKey::from(std::thread::current().id()), u32::try_from(nth).unwrap_or(u32::MAX));
-        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-        *devices.entry(key).or_insert(next)
-    }
-
     /// The session that an id leads to: the configured coordinator, or the one the id names.
     fn session(&self, settings: &Settings, id: &[u8; 128]) -> Result<Arc<Session>, Fault> {
         let (address, token) = match &settings.coordinator {
@@ -219,6 +223,9 @@ impl Runtime {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = sessions.iter().find(|session| session.address == address) {
             session.check_process()?;
+        }
+        sessions.retain(|session| !session.is_lost());
+        if let Some(session) = sessions.iter().find(|session| session.address == address) {
             return Ok(Arc::clone(session));
         }
         let session = Arc::new(Session::open(address, token, settings, DIAL_PATIENCE)?);
@@ -297,7 +304,14 @@ impl Runtime {
         }
         let Checked::Runs(descriptor) = checked else { return Ok(None) };
         self.check_overlap(&call)?;
-        Ok(Some(Prepared { comm, descriptor, scalar, send: collective.send, recv: collective.recv }))
+        Ok(Some(Prepared {
+            comm,
+            descriptor,
+            scalar,
+            send: collective.send,
+            recv: collective.recv,
+            ordinal: 0,
+        }))
     }
 
     /// NCCL does not check overlaps: neither is one an error here, unless asked for.
@@ -314,26 +328,59 @@ impl Runtime {
         Ok(())
     }
 
-    /// Submits operations and runs them, together with what this thread has put off; or puts them off, where
-    /// the thread drives further ranks of the same communicator that have yet to call.
+    /// Submits operations and runs them, together with what was put off for them; or puts them off, where this
+    /// thread has yet to call for further ranks of the same communicator.
     fn run(&self, operations: Vec<Prepared>) -> Result<(), Fault> {
-        let comms: Vec<Arc<Communicator>> =
-            operations.iter().map(|prepared| Arc::clone(&prepared.comm)).collect();
-        let submissions = drive::submit(operations)?;
-        if comms.iter().any(|comm| self.own_ranks_lag(comm)) {
-            submissions.into_iter().for_each(defer);
+        let mut submissions = drive::submit(operations)?;
+        let siblings =
+            submissions.iter().flat_map(Submission::operations).map(|prepared| self.siblings(prepared)).max();
+        let put_off = match siblings {
+            None | Some(Siblings::Come) => false,
+            Some(Siblings::WaitForUs) => true,
+            Some(Siblings::Unknown) => !released_within(&mut submissions, SIBLING_PATIENCE)?,
+        };
+        if put_off {
+            self.deferred().extend(submissions);
             return Ok(());
         }
-        let mut all = take_deferred();
-        all.extend(submissions);
-        drive::run(all)
+        submissions.extend(self.take_runnable());
+        drive::run(submissions)
     }
 
-    /// Whether this thread drives another rank of the communicator that has called less often than this one.
-    fn own_ranks_lag(&self, comm: &Arc<Communicator>) -> bool {
-        let Some(joined) = comm.joined.get() else { return false };
-        let mine = comm.called.load(Ordering::Relaxed);
-        self.comms.driven_here(joined).iter().any(|other| other.called.load(Ordering::Relaxed) < mine)
+    fn deferred(&self) -> MutexGuard<'_, Vec<Submission>> {
+        self.deferred.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the submissions that need no further call of the thread that put them off.
+    fn take_runnable(&self) -> Vec<Submission> {
+        let mut deferred = self.deferred();
+        if deferred.is_empty() {
+            return Vec::new();
+        }
+        let (ready, rest) = std::mem::take(&mut *deferred).into_iter().partition(|submission| {
+            submission.operations().all(|prepared| {
+                let driver = prepared.comm.driver();
+                let has_come = |sibling: &Arc<Communicator>| {
+                    sibling.called.load(Ordering::Relaxed) >= prepared.ordinal
+                        || (sibling.driver().is_some() && sibling.driver() != driver)
+                };
+                self.comms.siblings(&prepared.comm).iter().all(has_come)
+            })
+        });
+        *deferred = rest;
+        ready
+    }
+
+    fn siblings(&self, prepared: &Prepared) -> Siblings {
+        let here = std::thread::current().id();
+        let behind = |sibling: &Arc<Communicator>| match sibling.driver() {
+            _ if sibling.called.load(Ordering::Relaxed) >= prepared.ordinal => Siblings::Come,
+            Some(driver) if driver == here => Siblings::WaitForUs,
+            Some(_) => Siblings::Come,
+            None if process::is_single_threaded() => Siblings::WaitForUs,
+            None => Siblings::Unknown,
+        };
+        self.comms.siblings(&prepared.comm).iter().map(behind).max().unwrap_or(Siblings::Come)
     }
 
     /// `ncclRedOpCreatePreMulSum` with a scalar already read: the number of the new operator.
@@ -407,7 +454,12 @@ impl Runtime {
     /// Where the communicator is not one, or the coordinator is gone.
     pub fn destroy(&self, handle: Handle) -> Result<(), Fault> {
         let comm = self.comms.find(handle)?;
-        if is_deferred(&comm) {
+        if self
+            .deferred()
+            .iter()
+            .flat_map(Submission::operations)
+            .any(|prepared| Arc::ptr_eq(&prepared.comm, &comm))
+        {
             tracing::warn!(
                 rank = comm.rank.0,
                 "a communicator is destroyed while an operation waits for this thread's other ranks"
@@ -417,7 +469,16 @@ impl Runtime {
         self.redops.forget(handle);
         let Some(joined) = comm.joined.get() else { return Ok(()) };
         let leave = ToCoordinator::Leave { comm: joined.comm, rank: comm.rank, how: Leave::Destroy };
-        joined.session.ask(&leave).map(|_| ())
+        let left = joined.session.ask(&leave).map(|_| ());
+        self.forget(&comm, joined);
+        left
+    }
+
+    /// What the session remembers of a communicator goes with the process's last rank in it.
+    fn forget(&self, comm: &Communicator, joined: &Joined) {
+        if self.comms.siblings(comm).is_empty() {
+            joined.session.forget(joined.comm);
+        }
     }
 
     /// `ncclCommAbort`: leaves at once, from any thread, whatever the communicator is doing; always succeeds.
@@ -427,12 +488,8 @@ impl Runtime {
         self.comms.remove(handle);
         self.redops.forget(handle);
         let Some(joined) = comm.joined.get() else { return };
-        let leave = ToCoordinator::Leave { comm: joined.comm, rank: comm.rank, how: Leave::Abort };
-        if let Ok(request) = joined.session.request(&leave)
-            && let Err(fault) = joined.session.reply(request, Duration::from_millis(500))
-        {
-            tracing::debug!(%fault, "an abort was not acknowledged");
-        }
+        comm.leave_at_once();
+        self.forget(&comm, joined);
     }
 
     /// The process ends in order: its sessions say so, and the end of their connections is no death.
@@ -442,6 +499,17 @@ impl Runtime {
             session.goodbye();
         }
     }
+}
+
+/// Whether something of every submission may run within a bounded while.
+fn released_within(submissions: &mut [Submission], patience: Duration) -> Result<bool, Fault> {
+    let deadline = Instant::now() + patience;
+    for submission in submissions {
+        if !submission.is_released_within(deadline.saturating_duration_since(Instant::now()))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn checked_rank(size: i32, rank: i32) -> Result<(u32, Rank), Fault> {

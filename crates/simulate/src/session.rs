@@ -4,13 +4,13 @@
 //! request, each failure under its communicator, and passes the reading on when its own reply has come. So
 //! there is no thread of ours in the program, and a single-threaded program pays one read a reply.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fakegpu_config::env::{Address, Settings};
-use fakegpu_proto::{DataHello, Fault, Hello, Placement, ToCoordinator, ToRank};
+use fakegpu_proto::{DataHello, Fault, Hello, Placement, Release, ToCoordinator, ToRank};
 use fakegpu_transport::{Dialer, Link, LinkError, Receiver, Sender, Wire};
 use fakegpu_transport_tcp::TcpDialer;
 use fakegpu_transport_uds::UdsDialer;
@@ -42,6 +42,8 @@ pub(crate) struct Session {
 struct Inbox {
     replies: BTreeMap<u64, Vec<ToRank>>,
     faults: BTreeMap<CommId, Fault>,
+    /// Requests whose answers nobody will fetch.
+    abandoned: BTreeSet<u64>,
     lost: Option<String>,
     reading: bool,
 }
@@ -123,8 +125,38 @@ impl Session {
     pub(crate) fn request(&self, message: &ToCoordinator) -> Result<u64, Fault> {
         self.check_process()?;
         let request = self.next_request.fetch_add(1, Ordering::Relaxed);
-        self.sender.send(request, message, PROMPT).map_err(|error| self.lost_fault(&error.to_string()))?;
+        self.sender.send(request, message, PROMPT).map_err(|error| {
+            // Half a frame may be in the stream: nothing that follows would mean anything.
+            let why = error.to_string();
+            self.inbox().lost = Some(why.clone());
+            self.changed.notify_all();
+            self.lost_fault(&why)
+        })?;
         Ok(request)
+    }
+
+    /// Sends what needs no answer. A coordinator that is gone needs not be told.
+    pub(crate) fn tell(&self, message: &ToCoordinator) {
+        if let Ok(request) = self.request(message) {
+            self.abandon(request);
+        }
+    }
+
+    /// Nobody will fetch this request's answers any more.
+    pub(crate) fn abandon(&self, request: u64) {
+        let mut inbox = self.inbox();
+        inbox.replies.remove(&request);
+        inbox.abandoned.insert(request);
+    }
+
+    /// What is remembered of a communicator's failure goes with the communicator.
+    pub(crate) fn forget(&self, comm: CommId) {
+        self.inbox().faults.remove(&comm);
+    }
+
+    /// Whether the connection is gone, as far as anyone has noticed.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.inbox().lost.is_some()
     }
 
     /// Sends a request and waits for its one reply, which needs no other rank.
@@ -136,6 +168,7 @@ impl Session {
 
     /// The next reply to a request, or `None` where none came in time.
     pub(crate) fn reply(&self, request: u64, timeout: Duration) -> Result<Option<ToRank>, Fault> {
+        self.check_process()?;
         let deadline = Instant::now() + timeout;
         let mut inbox = self.inbox();
         loop {
@@ -163,6 +196,9 @@ impl Session {
 
     /// Files whatever has come, without waiting; then whether a communicator has failed.
     pub(crate) fn fault_of(&self, comm: CommId) -> Option<Fault> {
+        if let Err(fault) = self.check_process() {
+            return Some(fault);
+        }
         let mut inbox = self.inbox();
         while !inbox.reading && inbox.lost.is_none() {
             let came;
@@ -258,6 +294,12 @@ impl Inbox {
                 self.faults.entry(comm).or_insert(fault);
             }
             ToRank::Notice(text) => tracing::warn!("{text}"),
+            message if self.abandoned.contains(&request) => {
+                let is_last = !matches!(message, ToRank::Go(Release::Some(_)));
+                if is_last {
+                    self.abandoned.remove(&request);
+                }
+            }
             message => self.replies.entry(request).or_default().push(message),
         }
     }

@@ -55,20 +55,19 @@ impl TcpDoor {
 
 impl Listener for TcpDoor {
     fn accept(&self) -> io::Result<Option<Accepted>> {
-        match self.listener.accept() {
-            Ok((stream, peer)) => {
-                let trusted = peer.ip().is_loopback() && owner_is_this_user(peer, stream.local_addr()?);
-                Ok(Some(Accepted { wire: tuned(stream)?, trusted }))
+        loop {
+            match self.listener.accept() {
+                // One whose options cannot be set is gone already, and no reason to keep the next waiting.
+                Ok((stream, peer)) => match introduced(stream, peer) {
+                    Ok(accepted) => return Ok(Some(accepted)),
+                    Err(_gone) => {}
+                },
+                Err(error) => match error.kind() {
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::WouldBlock => return Ok(None),
+                    _ => return Err(error),
+                },
             }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
         }
     }
 
@@ -79,6 +78,11 @@ impl Listener for TcpDoor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
+}
+
+fn introduced(stream: TcpStream, peer: SocketAddr) -> io::Result<Accepted> {
+    let trusted = peer.ip().is_loopback() && owner_is_this_user(peer, stream.local_addr()?);
+    Ok(Accepted { wire: tuned(stream)?, trusted, pid: None })
 }
 
 /// Small frames go at once, and a silent peer is noticed.

@@ -93,16 +93,17 @@ fn clear_stale(path: &Path) -> io::Result<()> {
 
 impl Listener for UdsListener {
     fn accept(&self) -> io::Result<Option<Accepted>> {
-        match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(socket) => {
-                let peer = sockopt::socket_peercred(&socket)?;
-                let trusted = peer.uid == rustix::process::geteuid();
-                Ok(Some(Accepted { wire: Wire::new(socket)?, trusted }))
+        loop {
+            match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                // One whose options cannot be read is gone already, and no reason to keep the next waiting.
+                Ok(socket) => match introduced(socket) {
+                    Ok(accepted) => return Ok(Some(accepted)),
+                    Err(_gone) => {}
+                },
+                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(error.into()),
             }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
         }
     }
 
@@ -113,6 +114,14 @@ impl Listener for UdsListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+fn introduced(socket: OwnedFd) -> io::Result<Accepted> {
+    let peer = sockopt::socket_peercred(&socket)?;
+    let trusted = peer.uid == rustix::process::geteuid();
+    // A process of an outer pid namespace has no number here, and the kernel says 0.
+    let pid = u32::try_from(rustix::process::Pid::as_raw(Some(peer.pid))).ok().filter(|&pid| pid != 0);
+    Ok(Accepted { wire: Wire::new(socket)?, trusted, pid })
 }
 
 impl Drop for UdsListener {
@@ -196,6 +205,14 @@ mod tests {
         std::fs::write(&path, "precious").unwrap();
         assert_eq!(UdsListener::bind(&path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_connection_names_its_process() {
+        let (_folder, path) = folder_and_path();
+        let listener = UdsListener::bind(&path).unwrap();
+        let _wire = UdsDialer::new(&path).dial(Duration::from_secs(1)).unwrap();
+        assert_eq!(listener.accept().unwrap().unwrap().pid, Some(std::process::id()));
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct Accepted {
     pub wire: Wire,
     /// Whether its process is known to be this user's, on this machine.
     pub trusted: bool,
+    /// The process that connected, where the family knows it and this process can name it.
+    pub pid: Option<u32>,
 }
 
 /// A socket that waits for connections; dropping it removes whatever name it has.

@@ -1,12 +1,14 @@
 //! The daemon against strangers: whatever they send ends their own session only.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use fakegpu_proto::{ToCoordinator, frame};
 use fakegpu_testkit::Random;
 use fakegpu_verification::{Daemon, Job, Layout};
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 /// Bytes that once looked dangerous, and always will.
 fn corpus() -> Vec<Vec<u8>> {
@@ -168,4 +170,73 @@ fn the_text_protocol_is_answered_over_both_transports() {
         let late = daemon.ask("INIT_COMM unique_id=k world_size=2 rank=0 timeout_ms=50");
         assert!(late.starts_with("ERR code=timeout_waiting_for_ranks"), "{late}");
     }
+}
+
+/// Says its lines, ends its own direction at once as `echo … | socat` does, and gives all that comes back.
+fn tell(transport: &str, address: &str, lines: &str) -> String {
+    const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+    let mut answers = String::new();
+    if transport == "unix" {
+        let mut stream = UnixStream::connect(address).unwrap();
+        stream.set_read_timeout(PATIENCE).unwrap();
+        stream.write_all(lines.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        stream.read_to_string(&mut answers).unwrap();
+    } else {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(PATIENCE).unwrap();
+        stream.write_all(lines.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        stream.read_to_string(&mut answers).unwrap();
+    }
+    answers
+}
+
+#[test]
+fn a_script_that_stops_talking_gets_every_answer_and_then_the_end() {
+    let layout = Layout::find();
+    for transport in ["unix", "tcp"] {
+        let daemon = Daemon::start(&layout, transport, &[]);
+        for round in 0..50 {
+            let answers = tell(transport, daemon.address(), "PING\nHELLO client=x\n");
+            let lines: Vec<&str> = answers.lines().collect();
+            assert!(
+                matches!(lines[..], [ping, hello] if ping.starts_with("OK status=ready") && hello.contains("client=x")),
+                "{transport}, round {round}: {answers:?}"
+            );
+        }
+        std::thread::scope(|scope| {
+            let ranks: Vec<_> = (0..2)
+                .map(|rank| {
+                    let line = format!("INIT_COMM unique_id=j world_size=2 rank={rank} timeout_ms=5000\n");
+                    scope.spawn(|| tell(transport, daemon.address(), &{ line }))
+                })
+                .collect();
+            for (rank, told) in ranks.into_iter().enumerate() {
+                assert_eq!(told.join().unwrap(), format!("OK comm_id=1 seqno=0 rank={rank} world_size=2\n"));
+            }
+        });
+    }
+}
+
+#[test]
+fn connections_that_found_no_descriptor_are_served_once_there_is_one() {
+    let layout = Layout::find();
+    let daemon = Daemon::start(&layout, "unix", &[]);
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().count() as u64;
+    let limit = open() + 4;
+    let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    prlimit(pid, Resource::Nofile, Rlimit { current: Some(limit), maximum: Some(limit) }).unwrap();
+    let held: Vec<_> = (0..8).map(|_| daemon.connect()).collect();
+    let mut late = daemon.connect();
+    late.write_all(b"PING\n").unwrap();
+    let started = Instant::now();
+    while open() < limit {
+        assert!(started.elapsed() < Duration::from_secs(10), "the daemon has descriptors left");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    drop(held);
+    let mut answer = String::new();
+    BufReader::new(late).read_line(&mut answer).unwrap();
+    assert!(answer.starts_with("OK status=ready"), "{answer}");
 }

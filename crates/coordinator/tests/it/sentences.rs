@@ -2,9 +2,9 @@
 
 use fakegpu_coordinator::{Coordinator, Free, Options, Outgoing, PeerId};
 use fakegpu_proto::{
-    Descriptor, Fault, Hello, JoinComm, Release, StagingOutcome, ToCoordinator, ToRank, UniqueId,
+    DataHello, Descriptor, Fault, Hello, JoinComm, Release, StagingOutcome, ToCoordinator, ToRank, UniqueId,
 };
-use fakegpu_units::{Collective, CommId, DataType, HostSpan, HostTime, Rank, ReduceOp};
+use fakegpu_units::{Collective, CommId, DataType, HostSpan, HostTime, Rank, ReduceOp, SessionId};
 
 /// A coordinator with a communicator (or several) of ranks that are spoken for one by one.
 struct World {
@@ -35,14 +35,19 @@ impl World {
     }
 
     fn join(&mut self, id: &str, ranks: &[u32]) {
-        let size = u32::try_from(ranks.len()).unwrap();
-        for (rank, &of) in (0..).map(Rank).zip(ranks) {
+        self.join_devices(id, &ranks.iter().map(|&of| (of, 0)).collect::<Vec<_>>());
+    }
+
+    /// Makes a communicator of these processes' devices.
+    fn join_devices(&mut self, id: &str, seats: &[(u32, u32)]) {
+        let size = u32::try_from(seats.len()).unwrap();
+        for (rank, &(of, device)) in (0..).map(Rank).zip(seats) {
             let unique_id = UniqueId::new(id.as_bytes());
-            let join = JoinComm { unique_id, size, rank, device: 0, listener: Some("@s".into()) };
+            let join = JoinComm { unique_id, size, rank, device, listener: Some("@s".into()) };
             self.say(of, ToCoordinator::Join(Box::new(join)));
         }
         let comm = CommId(self.coordinator.stats().communicators);
-        for (rank, &of) in (0..).map(Rank).zip(ranks) {
+        for (rank, &(of, _)) in (0..).map(Rank).zip(seats) {
             self.say(of, ToCoordinator::Staging { comm, rank, outcome: StagingOutcome::Mapped });
         }
     }
@@ -76,6 +81,49 @@ impl World {
             }
         }
         replies
+    }
+
+    /// What each peer's requests were answered with, by request number; what nobody asked for is left out.
+    fn answers(&mut self) -> Vec<(u64, u64, ToRank)> {
+        let mut answers = Vec::new();
+        while let Some(transmit) = self.coordinator.poll_transmit() {
+            if let Outgoing::Frame(request @ 1.., message) = transmit.outgoing {
+                answers.push((transmit.peer.0, request, message));
+            }
+        }
+        answers
+    }
+
+    fn notices(&mut self) -> String {
+        let replies = self.replies().into_iter();
+        let notices =
+            replies.filter_map(|(_, reply)| if let ToRank::Notice(text) = reply { Some(text) } else { None });
+        notices.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The sentences of all failed requests.
+    fn refusals(&mut self) -> Vec<String> {
+        let answers = self.answers().into_iter();
+        let refusals =
+            answers.filter_map(
+                |(.., reply)| if let ToRank::Failed(fault) = reply { Some(fault.detail) } else { None },
+            );
+        refusals.collect()
+    }
+
+    /// The sentence of the only failed request.
+    #[track_caller]
+    fn refusal(&mut self) -> String {
+        match self.replies().as_slice() {
+            [(_, ToRank::Failed(fault))] => fault.detail.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn hazards(&mut self) -> usize {
+        std::iter::from_fn(|| self.coordinator.poll_event())
+            .filter(|event| format!("{event:?}").contains("asymmetric grouping"))
+            .count()
     }
 
     /// The one sentence that every rank was told.
@@ -188,11 +236,7 @@ fn ranks_that_group_differently_are_run_one_by_one() {
     );
     world.call(1, &[b]);
     assert_eq!(world.replies(), vec![(0, ToRank::Go(Release::Rest)), (1, ToRank::Go(Release::Rest))]);
-    let mut hazards = 0;
-    while let Some(event) = world.coordinator.poll_event() {
-        hazards += usize::from(format!("{event:?}").contains("asymmetric grouping"));
-    }
-    assert_eq!(hazards, 1);
+    assert_eq!(world.hazards(), 1);
 }
 
 #[test]
@@ -216,12 +260,7 @@ fn a_late_rank_is_described_by_what_it_is_doing() {
     world.call(1, &[all_reduce(4, DataType::Float32)]);
     world.call_on(2, 3, Rank(1), &[broadcast(1, DataType::Int8, 0)]);
     world.pass(2_000);
-    let notices: Vec<String> = world
-        .replies()
-        .into_iter()
-        .filter_map(|(_, reply)| if let ToRank::Notice(text) = reply { Some(text) } else { None })
-        .collect();
-    insta::assert_snapshot!(notices.join("\n"), @"
+    insta::assert_snapshot!(world.notices(), @"
     still waiting after 2.0 s: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by ranks 0, 1 and misses rank 2 (alive and outside NCCL, on node node0), rank 3 (waiting in ncclBroadcast(count=1, int8, root=0) on communicator 2)
     still waiting after 2.0 s: operation 0 of communicator 2, ncclBroadcast(count=1, int8, root=0), was called by rank 1 and misses rank 0 (alive and outside NCCL, on node node0)
     ");
@@ -339,4 +378,231 @@ fn a_wrong_token_is_refused_and_never_repeated() {
         "{reply}"
     );
     assert_eq!(coordinator.session_count(), 0);
+}
+
+fn join_as(id: &[u8], size: u32, rank: u32) -> ToCoordinator {
+    let unique_id = UniqueId::new(id);
+    ToCoordinator::Join(Box::new(JoinComm { unique_id, size, rank: Rank(rank), device: 0, listener: None }))
+}
+
+#[test]
+fn a_cancelled_join_is_answered_and_leaves_nothing_behind() {
+    let mut world = World::new(2);
+    world.replies();
+    let cancel = || ToCoordinator::CancelJoin { unique_id: UniqueId::new(b"id"), rank: Rank(0) };
+    world.say(0, join_as(b"id", 2, 0));
+    world.say(1, cancel());
+    assert_eq!(world.replies(), vec![(1, ToRank::Done)], "another process's join is not ours to cancel");
+    world.say(0, cancel());
+    let fault = Fault::usage("the join was cancelled");
+    assert_eq!(world.replies(), vec![(0, ToRank::Failed(fault)), (0, ToRank::Done)]);
+    assert_eq!(world.coordinator.poll_timeout(), None);
+    for rank in 0..2 {
+        world.say(rank, join_as(b"id", 2, rank));
+    }
+    assert!(world.replies().iter().all(|(_, reply)| matches!(reply, ToRank::Joined { .. })));
+}
+
+#[test]
+fn a_rank_that_cannot_move_bytes_fails_its_communicator_by_name() {
+    let mut world = World::with_comm(3);
+    let broken = |why: String| ToCoordinator::Broken { comm: CommId(1), rank: Rank(1), why };
+    world.say(0, broken("not mine to say".into()));
+    assert_eq!(world.refusal(), "rank 1 of communicator 1 belongs to another process");
+    world.say(1, broken("x".repeat(5_000)));
+    let fault = world.common_fault();
+    assert_eq!(fault.detail.len(), "rank 1 (pid 4001) can move no bytes in communicator 1: ".len() + 1_000);
+    world.call(0, &[all_reduce(4, DataType::Float32)]);
+    assert_eq!(world.refusal(), fault.detail);
+}
+
+#[test]
+fn a_rank_that_never_maps_the_segment_is_named_after_half_a_minute() {
+    let mut world = World::new(3);
+    for rank in 0..3 {
+        world.say(rank, join_as(b"id", 3, rank));
+    }
+    for rank in [0, 2] {
+        let told =
+            ToCoordinator::Staging { comm: CommId(1), rank: Rank(rank), outcome: StagingOutcome::Mapped };
+        world.say(rank, told);
+    }
+    world.replies();
+    world.pass(30_000);
+    insta::assert_snapshot!(world.common_fault().detail, @"timeout after 30.0 s: communicator 1 was being made, and rank 1 (pid 4001) did not say whether it can map the shared segment: look whether it is stopped");
+    assert_eq!(world.coordinator.poll_timeout(), None);
+}
+
+#[test]
+fn a_failure_reaches_whatever_groups_tie_to_it_and_answers_each_request_once() {
+    let mut world = World::new(2);
+    for id in ["first", "second", "third"] {
+        world.join(id, &[0, 1]);
+    }
+    world.replies();
+    let first_request = world.requests + 1;
+    let on = |comm, rank, count| (CommId(comm), Rank(rank), all_reduce(count, DataType::Float32));
+    // Two threads of rank 0: their groups meet in the second communicator only, in different operations.
+    world.say(0, ToCoordinator::Submit { ops: vec![on(1, 0, 4), on(2, 0, 4)] });
+    world.say(0, ToCoordinator::Submit { ops: vec![on(2, 0, 4), on(3, 0, 4)] });
+    world.say(1, ToCoordinator::Submit { ops: vec![on(1, 1, 5)] });
+    world.pass(200);
+    let answers = world.answers();
+    let answered: Vec<u64> = answers.iter().map(|(_, request, _)| *request).collect();
+    let mut sorted = answered.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (first_request..first_request + 3).collect::<Vec<_>>(), "{answers:#?}");
+    assert!(answers.iter().all(|(.., reply)| matches!(reply, ToRank::Failed(_))), "{answers:#?}");
+    world.call_on(3, 1, Rank(1), &[all_reduce(4, DataType::Float32)]);
+    insta::assert_snapshot!(world.refusal(), @"groups tie it to communicator 1, which failed: mismatch at operation 0 of communicator 1 (2 ranks): count differs: rank 1 called ncclAllReduce(count=5, float32, sum); rank 0 called ncclAllReduce(count=4, float32, sum). It is the communicator's first operation. All ranks must make the same calls in the same order");
+    assert_eq!((world.coordinator.stats().pending, world.coordinator.poll_timeout()), (0, None));
+}
+
+/// Ranks 0 and 1 share communicator 1, ranks 0 and 2 communicator 2; rank 0's group ties an operation of each,
+/// and rank 2 has called its own.
+fn tied_pair() -> World {
+    let mut world = World::new(3);
+    world.join("first", &[0, 1]);
+    world.join("second", &[0, 2]);
+    world.replies();
+    let op = all_reduce(4, DataType::Float32);
+    world.call_on(2, 2, Rank(1), &[op]);
+    world.pass(1);
+    world.say(0, ToCoordinator::Submit { ops: vec![(CommId(1), Rank(0), op), (CommId(2), Rank(0), op)] });
+    assert!(world.replies().is_empty());
+    world
+}
+
+#[test]
+fn an_operation_that_becomes_the_oldest_gets_a_deadline_whoever_made_it_so() {
+    let mut world = tied_pair();
+    // Another thread of rank 0 queues behind the tied operation of communicator 2.
+    world.call_on(2, 0, Rank(0), &[all_reduce(8, DataType::Float32)]);
+    world.call_on(1, 1, Rank(1), &[all_reduce(4, DataType::Float32)]);
+    assert_eq!(world.replies().len(), 3, "both operations ran");
+    world.pass(541_000);
+    world.pass(541_000);
+    assert!(world.refusals().concat().contains("operation 1 of communicator 2"));
+}
+
+#[test]
+fn an_operation_that_is_only_tied_to_a_late_one_waits_as_long_and_says_so() {
+    let mut world = tied_pair();
+    world.pass(2_000);
+    insta::assert_snapshot!(world.notices(), @"
+    still waiting after 2.0 s: operation 0 of communicator 2, ncclAllReduce(count=4, float32, sum), was called by all its ranks, but groups tie it to others that are not complete: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0)
+    still waiting after 2.0 s: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0)
+    ");
+    world.pass(60_000);
+    assert!(!world.replies().iter().any(|(_, reply)| matches!(reply, ToRank::Failed(_))), "rank 1 computes");
+    world.pass(480_000);
+    insta::assert_snapshot!(world.refusals().join("\n"), @"
+    timeout after 542.0 s: operation 0 of communicator 2, ncclAllReduce(count=4, float32, sum), was called by all its ranks, but groups tie it to others that are not complete: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0). If they are only slow, raise FAKEGPU_COLLECTIVE_TIMEOUT_MS
+    timeout after 542.0 s: operation 0 of communicator 2, ncclAllReduce(count=4, float32, sum), was called by all its ranks, but groups tie it to others that are not complete: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0). If they are only slow, raise FAKEGPU_COLLECTIVE_TIMEOUT_MS
+    ");
+}
+
+#[test]
+fn ranks_of_one_process_are_not_taken_for_one() {
+    let mut world = World::new(2);
+    world.join_devices("id", &[(0, 0), (0, 1), (1, 0)]);
+    world.replies();
+    let (a, b) = (all_reduce(4, DataType::Float32), all_reduce(5, DataType::Float32));
+    world.call_on(1, 1, Rank(2), &[a, b]);
+    world.call_on(1, 0, Rank(0), &[a, b]);
+    assert_eq!(world.hazards(), 0, "rank 1 is late, and nothing is asymmetric");
+    world.pass(2_000);
+    insta::assert_snapshot!(world.notices(), @"still waiting after 2.0 s: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by ranks 0, 2 and misses rank 1 (alive and outside NCCL, on node node0)");
+    world.pass(60_000);
+    assert!(!world.replies().iter().any(|(_, reply)| matches!(reply, ToRank::Failed(_))), "rank 1 computes");
+    world.call_on(1, 0, Rank(1), &[a, b]);
+    assert!(world.replies().iter().all(|(_, reply)| *reply == ToRank::Go(Release::Rest)));
+}
+
+#[test]
+fn a_rank_at_a_barrier_or_in_a_join_is_blocked() {
+    let mut world = World::with_comm(3);
+    world.join("pair", &[0, 1]);
+    world.join("other", &[0, 2]);
+    world.replies();
+    world.say(1, ToCoordinator::Barrier { comm: CommId(2), rank: Rank(1) });
+    world.say(2, join_as(b"never", 2, 0));
+    world.call(0, &[all_reduce(4, DataType::Float32)]);
+    world.pass(2_000);
+    insta::assert_snapshot!(world.notices(), @"
+    still waiting after 2.0 s: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (waiting at the barrier of communicator 2), rank 2 (waiting in ncclCommInitRank for another communicator)
+    still waiting after 2.0 s: a communicator of 2 (id cbd8031e) has rank 0, and misses rank 1, which never called ncclCommInitRank
+    ");
+    world.pass(58_000);
+    assert!(world.refusals().iter().any(|detail| detail.contains("ncclAllReduce")), "nobody computes");
+}
+
+#[test]
+fn a_failed_meeting_is_forgotten_after_the_join_timeout() {
+    let mut world = World::new(2);
+    world.say(0, join_as(b"id", 2, 0));
+    world.pass(60_000);
+    world.replies();
+    world.pass(60_001);
+    for rank in [1, 0] {
+        world.say(rank, join_as(b"id", 2, rank));
+    }
+    assert!(world.replies().iter().all(|(_, reply)| matches!(reply, ToRank::Joined { .. })));
+}
+
+#[test]
+fn a_refused_rank_is_told_once() {
+    let mut world = World::new(2);
+    world.replies();
+    world.say(0, join_as(b"id", 2, 0));
+    world.say(1, join_as(b"id", 3, 1));
+    assert_eq!(world.refusals().len(), 2);
+    // Both come again, the second with the right size now.
+    for rank in [1, 0] {
+        world.say(rank, join_as(b"id", 2, rank));
+    }
+    assert!(world.replies().iter().all(|(_, reply)| matches!(reply, ToRank::Joined { .. })));
+}
+
+#[test]
+fn what_a_peer_may_make_us_keep_is_bounded() {
+    let mut world = World::new(64);
+    world.replies();
+    let long = ToCoordinator::Join(Box::new(JoinComm {
+        unique_id: UniqueId::new(b"id"),
+        size: 2,
+        rank: Rank(0),
+        device: 0,
+        listener: Some("@".repeat(109)),
+    }));
+    world.say(0, long);
+    assert_eq!(world.refusal(), "the private socket's name has 109 bytes, at most 108 are accepted");
+    world.say(0, join_as(b"id", 4_097, 0));
+    assert_eq!(
+        world.refusal(),
+        "rank 0 of 4097 is no rank: a communicator has 1 to 4096 ranks, numbered from 0"
+    );
+    world.join("id", &(0..64).collect::<Vec<_>>());
+    world.replies();
+    world.call(0, &vec![all_reduce(4, DataType::Float32); (1 << 16) + 1]);
+    assert_eq!(
+        world.refusal(),
+        "rank 0 is more than 65536 operations ahead of communicator 1, which has 64 ranks: split the group"
+    );
+    world.coordinator.handle_connect(world.now, PeerId(100), true, 100);
+    world.say(100, ToCoordinator::Hello(Box::new(Hello { program: "x".repeat(513), ..hello(100) })));
+    assert_eq!(world.refusal(), "the hello's `program` has 513 bytes, at most 512 are accepted");
+}
+
+#[test]
+fn a_data_connection_of_a_failed_communicator_is_told_its_fault() {
+    let mut world = World::with_comm(2);
+    world.say(1, ToCoordinator::Broken { comm: CommId(1), rank: Rank(1), why: "no memory".into() });
+    world.replies();
+    world.coordinator.handle_connect(world.now, PeerId(100), true, 100);
+    world.say(
+        100,
+        ToCoordinator::Data(DataHello { session: SessionId(1), secret: 0, comm: CommId(1), rank: Rank(0) }),
+    );
+    assert!(world.refusal().contains("no memory"));
 }

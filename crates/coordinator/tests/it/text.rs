@@ -94,3 +94,32 @@ fn shutdown_is_answered_before_the_end() {
     assert!(script.transcript.ends_with("0 < OK status=stopping\n"));
     assert_eq!(script.coordinator.poll_errand(), Some(Errand::Stop));
 }
+
+#[test]
+fn a_rank_that_leaves_from_a_barrier_ends_it_for_everybody() {
+    let mut script = Script::new();
+    for rank in 0..3 {
+        script.say(rank, &format!("INIT_COMM unique_id=a world_size=3 rank={rank}"));
+    }
+    script.say(0, "BARRIER comm_id=1 rank=0 seqno=1");
+    script.say(1, "BARRIER comm_id=1 rank=1 seqno=1");
+    script.say(3, "DESTROY_COMM comm_id=1 rank=0");
+    script.say(2, "BARRIER comm_id=1 rank=2 seqno=1");
+    assert!(!script.coordinator.awaits_answer(PeerId(0)) && !script.coordinator.awaits_answer(PeerId(1)));
+    insta::assert_snapshot!(script.transcript, @"
+    0 > INIT_COMM unique_id=a world_size=3 rank=0
+    1 > INIT_COMM unique_id=a world_size=3 rank=1
+    2 > INIT_COMM unique_id=a world_size=3 rank=2
+    0 < OK comm_id=1 seqno=0 rank=0 world_size=3
+    1 < OK comm_id=1 seqno=0 rank=1 world_size=3
+    2 < OK comm_id=1 seqno=0 rank=2 world_size=3
+    0 > BARRIER comm_id=1 rank=0 seqno=1
+    1 > BARRIER comm_id=1 rank=1 seqno=1
+    3 > DESTROY_COMM comm_id=1 rank=0
+    0 < ERR code=destroyed detail=rank 0 has left communicator 1
+    1 < ERR code=destroyed detail=rank 0 has left communicator 1
+    3 < OK comm_id=1 rank=0 remaining=2
+    2 > BARRIER comm_id=1 rank=2 seqno=1
+    2 < ERR code=destroyed detail=rank 0 has left communicator 1
+    ");
+}
