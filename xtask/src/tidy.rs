@@ -129,12 +129,6 @@ fn sources(package: &Package, breaches: &mut Vec<String>) -> Result<()> {
         if !text.starts_with("//!") {
             breaches.push(format!("{} does not open with `//!`", path.display()));
         }
-        for (at, line) in text.lines().enumerate() {
-            // Sentences that people read may be long; code may not.
-            if line.len() > 200 && !line.contains('"') {
-                breaches.push(format!("{}:{} is {} bytes long", path.display(), at + 1, line.len()));
-            }
-        }
     }
     library(package, breaches)
 }
