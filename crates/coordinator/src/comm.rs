@@ -118,8 +118,9 @@ pub(crate) enum Staging {
         told: Vec<Option<(crate::PeerId, u64)>>,
         /// How many have told.
         count: usize,
-        /// The first refusal.
-        refused: Option<String>,
+        /// Why bytes will be streamed, and who says so: nobody where the offer did, else the lowest rank that
+        /// refused. Rank 0 makes the segment, so its refusal is the cause of all others, whichever came first.
+        refused: Option<(Option<Rank>, String)>,
         /// When the first rank joined, and the wait of each, for the event.
         waits: Vec<HostSpan>,
     },

@@ -243,7 +243,7 @@ impl Coordinator {
         let slot_bytes = slot_bytes(meeting.size, chunk, self.options.staging_bytes_max);
         let refused = match &offer {
             Offer::Shared { .. } => None,
-            Offer::Streamed { why } => Some(why.clone()),
+            Offer::Streamed { why } => Some((None, why.clone())),
         };
         let timeout = waiters
             .iter()
@@ -361,9 +361,9 @@ impl Coordinator {
         told[rank.index()] = Some((peer, request));
         *count += 1;
         if let StagingOutcome::Refused(why) = outcome
-            && refused.is_none()
+            && refused.as_ref().is_none_or(|(by, _)| Some(rank) < *by)
         {
-            *refused = Some(format!("rank {rank}: {}", cut_short(&why)));
+            *refused = Some((Some(rank), format!("rank {rank}: {}", cut_short(&why))));
         }
         if *count == comm.members.len() {
             self.staging_decided(now, id);
@@ -386,7 +386,13 @@ impl Coordinator {
         }
         self.event(
             now,
-            EventKind::CommCreated { comm: id, members, waits, staging: kind, fallback: refused },
+            EventKind::CommCreated {
+                comm: id,
+                members,
+                waits,
+                staging: kind,
+                fallback: refused.map(|(_, why)| why),
+            },
         );
     }
 

@@ -2,7 +2,8 @@
 
 use fakegpu_coordinator::{Coordinator, Free, Options, Outgoing, PeerId};
 use fakegpu_proto::{
-    DataHello, Descriptor, Fault, Hello, JoinComm, Release, StagingOutcome, ToCoordinator, ToRank, UniqueId,
+    DataHello, Descriptor, EventKind, Fault, Hello, JoinComm, Release, StagingOutcome, ToCoordinator, ToRank,
+    UniqueId,
 };
 use fakegpu_units::{Collective, CommId, DataType, HostSpan, HostTime, Rank, ReduceOp, SessionId};
 
@@ -352,6 +353,27 @@ fn a_latecomer_to_a_failed_meeting_is_told_at_once_and_the_id_can_be_used_again(
         world.say(rank, join(rank));
     }
     assert!(world.replies().iter().all(|(_, reply)| matches!(reply, ToRank::Joined { .. })));
+}
+
+#[test]
+fn rank_0s_reason_for_streaming_is_the_one_told_whichever_came_first() {
+    let mut world = World::new(3);
+    for rank in 0..3 {
+        let unique_id = UniqueId::new(b"id");
+        let join = JoinComm { unique_id, size: 3, rank: Rank(rank), device: 0, listener: Some("@s".into()) };
+        world.say(rank, ToCoordinator::Join(Box::new(join)));
+    }
+    for (rank, why) in [(2, "connection reset"), (0, "file size limit"), (1, "end of file")] {
+        let outcome = StagingOutcome::Refused(why.into());
+        world.say(rank, ToCoordinator::Staging { comm: CommId(1), rank: Rank(rank), outcome });
+    }
+    let mut told = Vec::new();
+    while let Some(event) = world.coordinator.poll_event() {
+        if let EventKind::CommCreated { fallback, .. } = event.kind {
+            told.push(fallback);
+        }
+    }
+    assert_eq!(told, [Some("rank 0: file size limit".to_owned())]);
 }
 
 #[test]
