@@ -226,6 +226,6 @@ after Ctrl-C or SIGTERM (passed on to the ranks; a second one kills them), 2 whe
 Examples:
   fakegpu run --nodes 2 --ranks-per-node 4 -- ./train --steps 10
   fakegpu run --cluster cluster.yaml --report out -- python train.py
-  fakegpu run -n 4 --faults faults.yaml --on-failure continue -- ./train
+  fakegpu run -n 4 --on-failure continue -- ./train
   host0$ fakegpu run --nnodes 2 --node-rank 0 --ranks-per-node 4 --coordinator host0:4000 -- ./train
   host1$ FAKEGPU_COORDINATOR_TOKEN=... fakegpu run --nnodes 2 --node-rank 1 ... (host 0 prints the line)";

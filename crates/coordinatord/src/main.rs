@@ -75,6 +75,10 @@ fn run() -> Result<()> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| !ours(name));
     let settings = Settings::from_vars(vars)?;
+    if let Some(faults) = &settings.faults {
+        // Running without them would report a health that was not asked for.
+        bail!("FAKEGPU_FAULTS is `{faults}`, but this version has no fault rules yet: unset it");
+    }
     start_log(settings.log);
     let transport = transport(&arguments)?;
     let daemon = Daemon::bind(transport, &arguments.address, setup(&arguments, &settings)?)?;

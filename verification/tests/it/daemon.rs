@@ -240,3 +240,15 @@ fn connections_that_found_no_descriptor_are_served_once_there_is_one() {
     BufReader::new(late).read_line(&mut answer).unwrap();
     assert!(answer.starts_with("OK status=ready"), "{answer}");
 }
+
+#[test]
+fn fault_rules_are_refused_rather_than_ignored() {
+    let layout = Layout::find();
+    let refused = std::process::Command::new(layout.coordinator())
+        .args(["--address", "127.0.0.1:0"])
+        .env("FAKEGPU_FAULTS", "/tmp/faults.yaml")
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("no fault rules yet"));
+}
