@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything, in order of cost, with a total at the end.
 
 use std::io::{BufRead, BufReader};
+use std::ops::AddAssign;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -14,6 +15,14 @@ struct Tally {
     passed: usize,
     failed: usize,
     skipped: usize,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
 }
 
 type Stage = (&'static str, fn() -> Result<Tally>);
@@ -52,11 +61,7 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
             Tally { failed: 1, ..Tally::default() }
         });
         println!("== {name}: {:.0} s", begun.elapsed().as_secs_f64());
-        total = Tally {
-            passed: total.passed + tally.passed,
-            failed: total.failed + tally.failed,
-            skipped: total.skipped + tally.skipped,
-        };
+        total += tally;
         if tally.failed > 0 {
             broken.push(*name);
         }
@@ -167,12 +172,7 @@ fn counted(command: &mut Command) -> Result<Tally> {
     let stderr = child.stderr.take().context("the runner has no error output")?;
     let other = std::thread::spawn(move || count_lines(BufReader::new(stdout), false));
     let mut tally = count_lines(BufReader::new(stderr), true);
-    let more = other.join().unwrap_or_default();
-    tally = Tally {
-        passed: tally.passed + more.passed,
-        failed: tally.failed + more.failed,
-        skipped: tally.skipped + more.skipped,
-    };
+    tally += other.join().unwrap_or_default();
     let status = child.wait()?;
     if !status.success() && tally.failed == 0 {
         tally.failed = 1;
@@ -191,11 +191,7 @@ fn count_lines(lines: impl BufRead, is_error: bool) -> Tally {
             println!("{line}");
         }
         if let Some(found) = closing_line(&line) {
-            tally = Tally {
-                passed: tally.passed + found.passed,
-                failed: tally.failed + found.failed,
-                skipped: tally.skipped + found.skipped,
-            };
+            tally += found;
         }
     }
     tally

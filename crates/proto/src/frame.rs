@@ -137,11 +137,6 @@ impl FrameReader {
         self.taken < self.bytes.len()
     }
 
-    /// What was read but not yet cut: handed on when a connection changes its purpose.
-    pub fn into_rest(mut self) -> Vec<u8> {
-        self.bytes.split_off(self.taken)
-    }
-
     fn header(&self) -> Result<Option<Header>, FrameError> {
         let pending = &self.bytes[self.taken..];
         // A wrong first byte is refused at once, not when 20 bytes have come.

@@ -91,11 +91,6 @@ impl Wire {
         // The peer may have closed it already, which is as good.
         rustix::net::shutdown(&self.0, Shutdown::Both).unwrap_or_default();
     }
-
-    /// The socket, for a caller that drives it otherwise.
-    pub fn into_socket(self) -> OwnedFd {
-        self.0
-    }
 }
 
 impl AsFd for Wire {
