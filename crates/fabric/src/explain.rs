@@ -11,6 +11,9 @@ use fakegpu_units::VirtualSpan;
 /// assert_eq!(explain(&fakegpu_proto::Estimate::default()), "One rank alone: nothing moves and nothing is waited for.");
 /// ```
 pub fn explain(estimate: &Estimate) -> String {
+    if estimate.steps == 0 && estimate.base_latency > VirtualSpan::ZERO {
+        return format!("To itself: the launch takes {}, and nothing crosses a link.", estimate.base_latency);
+    }
     if estimate.steps == 0 {
         return "One rank alone: nothing moves and nothing is waited for.".to_owned();
     }

@@ -4,8 +4,9 @@
 //! a second once, after that everything is an integer of picoseconds, so that a prediction is the same on every
 //! machine. Nothing here delays data; whoever asks decides what to do with the answer.
 //!
-//! Read [`Model`] first (what is asked and what is answered), then [`TwoClass`] (the closed form over links within and
-//! between nodes), then [`explain`] (an answer as a person reads it).
+//! Read [`Model`] first (what is asked and what is answered: a collective by [`Query`], point-to-point operations that
+//! start together by [`TransferQuery`]), then [`TwoClass`] (the closed form over links within and between nodes), then
+//! [`explain`] (an answer as a person reads it).
 //!
 //! ```
 //! use fakegpu_config::Cluster;
@@ -37,6 +38,7 @@
 mod explain;
 mod links;
 mod plan;
+mod transfers;
 mod two_class;
 
 use fakegpu_proto::{Descriptor, Estimate};
@@ -44,6 +46,7 @@ use fakegpu_units::NodeIndex;
 
 pub use explain::explain;
 pub use links::{INTER_NODE_EFFICIENCY_PERCENT, INTRA_NODE_EFFICIENCY_PERCENT};
+pub use transfers::TransferQuery;
 pub use two_class::{LAUNCH, TwoClass};
 
 /// Predicts the cost of operations. The closed form is [`TwoClass`]; a simulation of flows can stand in its place.
@@ -52,6 +55,13 @@ pub trait Model {
     ///
     /// Pure: the same query has the same answer. One rank alone costs nothing and moves nothing.
     fn estimate(&self, query: &Query<'_>) -> Estimate;
+
+    /// What point-to-point operations cost that start together, in the order of `queries`, while `concurrent` other
+    /// operations use their links.
+    ///
+    /// Each costs its launch, one hop and its bytes; what sharing with the rest of the set adds is contention. One to
+    /// oneself costs its launch. Grows with the number of queries, not with that of pairs.
+    fn transfers(&self, queries: &[TransferQuery], concurrent: u32) -> Vec<Estimate>;
 }
 
 /// One operation, as a [`Model`] needs to know it.

@@ -9,7 +9,8 @@ use fakegpu_units::{Collective, VirtualSpan};
 
 use crate::links::Links;
 use crate::plan::{Algorithm, Plan, Work};
-use crate::{Model, Query};
+use crate::transfers::Load;
+use crate::{Model, Query, TransferQuery};
 
 /// What an operation costs before its first byte moves: the launch of its kernel, and the first flags between GPUs.
 /// NCCL's own tuning counts 6.8 µs for it with its low-latency protocol.
@@ -21,6 +22,8 @@ pub const LAUNCH: VirtualSpan = VirtualSpan::from_picos(6_800_000);
 ///   its ranks share. The transfer lasts as long as the busiest of them is busy.
 /// - A ring runs in rank order and is pipelined: all its hops work at once, each step as long as its slowest hop. A
 ///   tree is a double binary tree over one leader a node, with another below each leader.
+/// - A transfer ends no earlier than the busier of its ends is done with all that starts together with it: its ranks'
+///   ports within a node, its nodes' links between them. So the pairs of an all-to-all cost what the all-to-all costs.
 /// - Oversubscription counts in full, as if the rest of the cluster were sending as well, and each concurrent
 ///   operation takes an equal share; both add to [`Estimate::contention`] and to nothing else.
 #[derive(Clone, Debug)]
@@ -92,8 +95,13 @@ impl Model for TwoClass {
             ..Estimate::default()
         })
     }
+
+    fn transfers(&self, queries: &[TransferQuery], concurrent: u32) -> Vec<Estimate> {
+        let load = Load::new(&self.links, queries);
+        queries.iter().map(|query| load.price(query, concurrent)).collect()
+    }
 }
 
-fn span(picos: u128) -> VirtualSpan {
+pub(crate) fn span(picos: u128) -> VirtualSpan {
     VirtualSpan::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
 }

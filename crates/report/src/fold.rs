@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use fakegpu_proto::event::{ClusterSummary, Ending, FailureKind};
-use fakegpu_proto::{Code, Descriptor, Estimate, Event, EventKind, StagingKind};
+use fakegpu_proto::{
+    Code, Descriptor, Estimate, Event, EventKind, Origin, RankHistory, StagingKind, Transfer,
+};
 use fakegpu_units::{
     Collective, CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SeqNo, SessionId, VirtualSpan,
     VirtualTime,
 };
 
 use crate::model::{
-    CommunicatorEntry, CommunicatorEvent, Death, FailureEntry, Hazard, RecoveryEntry, Report, Staging,
-    TimelineEntry,
+    CommunicatorEntry, CommunicatorEvent, Death, FailureEntry, Hazard, OneSided, RecoveryEntry, Report,
+    Staging, TimelineEntry,
 };
 use crate::rank::RankState;
 use crate::recent::{First, Last};
@@ -37,6 +39,13 @@ const COMMUNICATORS_LOG_MAX: usize = 10_000;
 /// Failures, deaths, recoveries and hazards that are kept, each.
 const EVENTS_MAX: usize = 1_000;
 
+/// Failures that keep what ranks did before; the first is the one to read.
+const HISTORIES_MAX: usize = 16;
+
+/// Ranks and calls of one of them that are kept.
+const HISTORY_RANKS_MAX: usize = 64;
+const HISTORY_CALLS_MAX: usize = 32;
+
 /// A report in the making. It grows with ranks, communicators and pairs of nodes, not with operations.
 #[derive(Clone, Debug)]
 pub struct Fold {
@@ -48,9 +57,16 @@ pub struct Fold {
     live: BTreeMap<CommId, Members>,
     pub(crate) collectives: BTreeMap<Collective, Tally>,
     pub(crate) barriers: Tally,
+    pub(crate) point_to_point: Tally,
+    /// Of the point-to-point operations, those of two sides.
+    pub(crate) pairs: u64,
+    pub(crate) zero_byte: u64,
+    pub(crate) one_sided: OneSided,
     pub(crate) links: BTreeMap<(NodeIndex, NodeIndex), Tally>,
     pub(crate) algorithms: BTreeMap<String, AlgorithmTally>,
     pub(crate) staging: Staging,
+    /// Communicators that move no bytes.
+    pub(crate) payload_off: u64,
     pub(crate) makespan: VirtualTime,
     pub(crate) operations: u64,
     pub(crate) timeline: Last<TimelineEntry>,
@@ -90,6 +106,32 @@ struct Operation<'a> {
     chunks: u64,
 }
 
+/// A point-to-point operation as its event tells it.
+struct Sent<'a> {
+    comm: CommId,
+    src: Rank,
+    dst: Rank,
+    /// The sender's side; `None` for a write that needs no receiver.
+    transfer: Option<&'a Transfer>,
+    bytes: u64,
+    send_wait: HostSpan,
+    recv_wait: HostSpan,
+    start: VirtualTime,
+    estimate: &'a Estimate,
+    chunks: u64,
+}
+
+/// A communicator as its event tells of its making.
+struct Made<'a> {
+    comm: CommId,
+    members: &'a [GlobalRank],
+    waits: &'a [HostSpan],
+    staging: StagingKind,
+    fallback: Option<&'a str>,
+    origin: Origin,
+    name: Option<&'a str>,
+}
+
 /// A failure as its event tells it.
 struct Failed<'a> {
     comm: Option<CommId>,
@@ -97,6 +139,7 @@ struct Failed<'a> {
     code: Code,
     detail: &'a str,
     culprits: &'a [GlobalRank],
+    history: &'a [RankHistory],
 }
 
 impl Fold {
@@ -111,9 +154,14 @@ impl Fold {
             live: BTreeMap::new(),
             collectives: BTreeMap::new(),
             barriers: Tally::default(),
+            point_to_point: Tally::default(),
+            pairs: 0,
+            zero_byte: 0,
+            one_sided: OneSided::default(),
             links: BTreeMap::new(),
             algorithms: BTreeMap::new(),
             staging: Staging::default(),
+            payload_off: 0,
             makespan: VirtualTime::ZERO,
             operations: 0,
             timeline: Last::new(options.timeline_max),
@@ -152,21 +200,65 @@ impl Fold {
             EventKind::RankPlaced { rank, session, node, device } => {
                 self.place(*rank, *session, *node, *device)
             }
-            EventKind::CommCreated { comm, members, waits, staging, fallback } => {
-                self.create(*comm, members, waits, *staging, fallback.as_deref());
-                self.recover(at, *comm, members);
+            EventKind::CommCreated { comm, members, waits, staging, fallback, origin, name } => {
+                let (comm, staging, origin) = (*comm, *staging, *origin);
+                let (fallback, name) = (fallback.as_deref(), name.as_deref());
+                self.create(&Made { comm, members, waits, staging, fallback, origin, name });
+                self.recover(at, comm, members);
             }
             EventKind::CommLeft { comm, rank, aborted } => self.leave(*comm, *rank, *aborted),
             EventKind::Operation { comm, seq, descriptor, size, waits, start, estimate, chunks } => {
                 let (comm, seq, size, start, chunks) = (*comm, *seq, *size, *start, *chunks);
                 self.run(&Operation { comm, seq, descriptor, size, waits, start, estimate, chunks });
             }
+            EventKind::Transfer { .. } | EventKind::Put { .. } => self.apply_point_to_point(&event.kind),
             EventKind::Barrier { comm, waits } => self.barrier(*comm, waits),
             EventKind::Hazard { comm, detail } => self.hazard(*comm, detail),
-            EventKind::Failure { comm, failure, code, detail, culprits } => {
-                self.fail(at, &Failed { comm: *comm, failure: *failure, code: *code, detail, culprits });
+            EventKind::Failure { comm, failure, code, detail, culprits, history } => {
+                let (comm, failure, code) = (*comm, *failure, *code);
+                self.fail(at, &Failed { comm, failure, code, detail, culprits, history });
             }
             EventKind::Stopped { why } => self.stopped = Some(why.clone()),
+        }
+    }
+
+    fn apply_point_to_point(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::Transfer {
+                comm,
+                src,
+                dst,
+                transfer,
+                send_wait,
+                recv_wait,
+                start,
+                estimate,
+                chunks,
+            } => self.send(&Sent {
+                comm: *comm,
+                src: *src,
+                dst: *dst,
+                transfer: Some(transfer),
+                bytes: transfer.bytes(),
+                send_wait: *send_wait,
+                recv_wait: *recv_wait,
+                start: *start,
+                estimate,
+                chunks: *chunks,
+            }),
+            EventKind::Put { comm, src, dst, bytes, start, estimate } => self.send(&Sent {
+                comm: *comm,
+                src: *src,
+                dst: *dst,
+                transfer: None,
+                bytes: *bytes,
+                send_wait: HostSpan::ZERO,
+                recv_wait: HostSpan::ZERO,
+                start: *start,
+                estimate,
+                chunks: 0,
+            }),
+            _ => {}
         }
     }
 
@@ -210,29 +302,30 @@ impl Fold {
         });
     }
 
-    fn create(
-        &mut self,
-        comm: CommId,
-        members: &[GlobalRank],
-        waits: &[HostSpan],
-        staging: StagingKind,
-        fallback: Option<&str>,
-    ) {
+    fn create(&mut self, made: &Made<'_>) {
         self.communicators += 1;
-        self.staging.fallbacks += u64::from(fallback.is_some());
-        for (index, rank) in members.iter().enumerate() {
+        self.staging.fallbacks += u64::from(made.fallback.is_some());
+        self.payload_off += u64::from(made.staging == StagingKind::Off);
+        for (index, rank) in made.members.iter().enumerate() {
             let state = self.ranks.entry(*rank).or_default();
             state.inits += 1;
-            state.join_wait += waits.get(index).copied().unwrap_or_default();
+            state.join_wait += made.waits.get(index).copied().unwrap_or_default();
         }
-        self.live.insert(comm, Members { by_rank: members.to_vec(), remaining: members.len() });
+        let (by_rank, remaining) = (made.members.to_vec(), made.members.len());
+        self.live.insert(made.comm, Members { by_rank, remaining });
+        let (event, parent, color) = match made.origin {
+            Origin::Id => (CommunicatorEvent::Init, None, None),
+            Origin::Split { parent, color } => (CommunicatorEvent::Split, Some(parent), Some(color)),
+            Origin::Shrink { parent } => (CommunicatorEvent::Shrink, Some(parent), None),
+            Origin::Grow { parent } => (CommunicatorEvent::Grow, Some(parent), None),
+        };
         self.communicators_log.push(CommunicatorEntry {
-            communicator: Some(comm),
-            event: CommunicatorEvent::Init,
-            ranks: members.to_vec(),
-            staging: Some(staging_name(staging).to_owned()),
-            detail: fallback.map(str::to_owned),
-            code: None,
+            staging: Some(staging_name(made.staging).to_owned()),
+            detail: made.fallback.map(str::to_owned),
+            name: made.name.map(str::to_owned),
+            parent,
+            color,
+            ..communicator_entry(Some(made.comm), event, made.members.to_vec())
         });
     }
 
@@ -261,33 +354,57 @@ impl Fold {
             self.ranks.entry(*rank).or_default().aborts += u64::from(aborted);
         }
         let event = if aborted { CommunicatorEvent::Abort } else { CommunicatorEvent::Leave };
-        self.communicators_log.push(CommunicatorEntry {
-            communicator: Some(comm),
-            event,
-            ranks,
-            staging: None,
-            detail: None,
-            code: None,
-        });
+        self.communicators_log.push(communicator_entry(Some(comm), event, ranks));
     }
 
     fn run(&mut self, operation: &Operation<'_>) {
         let Operation { descriptor, estimate, .. } = operation;
         let (bytes, cost) = (descriptor.booked_bytes(operation.size), estimate.total());
         self.collectives.entry(descriptor.op).or_default().book(bytes, cost, estimate.contention);
-        self.book_links(estimate);
-        self.book_algorithm(bytes, estimate);
-        self.staging.chunks = self.staging.chunks.saturating_add(operation.chunks);
-        if operation.chunks > 0 {
-            self.staging.peak_bytes = self.staging.peak_bytes.max(bytes);
-        }
-        self.makespan = self.makespan.max(operation.start + cost);
+        self.book(bytes, estimate, operation.start, operation.chunks);
         self.each_member(operation.comm, |state, index| {
             state.collectives += 1;
             state.wait(operation.waits.get(index).copied().unwrap_or_default());
             state.run(operation.start, cost);
         });
         self.list(entry(operation, bytes));
+    }
+
+    /// A pair counts as one operation and as a call of each of its ranks.
+    fn send(&mut self, sent: &Sent<'_>) {
+        let cost = sent.estimate.total();
+        self.point_to_point.book(sent.bytes, cost, sent.estimate.contention);
+        self.book(sent.bytes, sent.estimate, sent.start, sent.chunks);
+        if sent.transfer.is_some() {
+            self.pairs += 1;
+            self.zero_byte += u64::from(sent.bytes == 0);
+        } else {
+            self.one_sided.puts += 1;
+            self.one_sided.bytes = self.one_sided.bytes.saturating_add(sent.bytes);
+        }
+        let sides = [Some((sent.src, sent.send_wait)), sent.transfer.map(|_| (sent.dst, sent.recv_wait))];
+        let members = self.live.get(&sent.comm);
+        self.unattributed += u64::from(members.is_none());
+        for (rank, wait) in sides.into_iter().flatten() {
+            let global = members.and_then(|members| members.by_rank.get(rank.index()));
+            if let Some(state) = global.and_then(|global| self.ranks.get_mut(global)) {
+                state.point_to_point += 1;
+                state.wait(wait);
+                state.run(sent.start, cost);
+            }
+        }
+        self.list(sent_entry(sent));
+    }
+
+    /// What every kind of operation leaves behind.
+    fn book(&mut self, bytes: u64, estimate: &Estimate, start: VirtualTime, chunks: u64) {
+        self.book_links(estimate);
+        self.book_algorithm(bytes, estimate);
+        self.staging.chunks = self.staging.chunks.saturating_add(chunks);
+        if chunks > 0 {
+            self.staging.peak_bytes = self.staging.peak_bytes.max(bytes);
+        }
+        self.makespan = self.makespan.max(start + estimate.total());
     }
 
     fn book_links(&mut self, estimate: &Estimate) {
@@ -327,6 +444,8 @@ impl Fold {
             communicator: comm,
             seq: None,
             operation: "barrier".to_owned(),
+            src: None,
+            dst: None,
             data_type: None,
             reduce: None,
             root: None,
@@ -375,13 +494,12 @@ impl Fold {
             state.unrecovered = true;
         }
         self.communicators_log.push(CommunicatorEntry {
-            communicator: failed.comm,
-            event: CommunicatorEvent::Failure,
-            ranks: failed.culprits.to_vec(),
-            staging: None,
             detail: Some(failed.detail.to_owned()),
             code: Some(failed.code),
+            ..communicator_entry(failed.comm, CommunicatorEvent::Failure, failed.culprits.to_vec())
         });
+        let history =
+            if self.failures.total() < HISTORIES_MAX as u64 { kept(failed.history) } else { Vec::new() };
         self.failures.push(FailureEntry {
             at_ms: since_start_ms(at),
             communicator: failed.comm,
@@ -389,6 +507,7 @@ impl Fold {
             code: failed.code,
             detail: failed.detail.to_owned(),
             culprits: failed.culprits.to_vec(),
+            history,
         });
     }
 }
@@ -400,6 +519,8 @@ fn entry(operation: &Operation<'_>, bytes: u64) -> TimelineEntry {
         communicator: operation.comm,
         seq: Some(operation.seq),
         operation: descriptor.op.name().to_owned(),
+        src: None,
+        dst: None,
         data_type: Some(descriptor.data_type),
         reduce: descriptor.reduce,
         root: descriptor.root,
@@ -414,10 +535,61 @@ fn entry(operation: &Operation<'_>, bytes: u64) -> TimelineEntry {
     }
 }
 
+fn sent_entry(sent: &Sent<'_>) -> TimelineEntry {
+    let Sent { transfer, estimate, .. } = sent;
+    TimelineEntry {
+        index: 0,
+        communicator: sent.comm,
+        seq: None,
+        operation: if transfer.is_some() { "send_recv" } else { "put" }.to_owned(),
+        src: Some(sent.src),
+        dst: Some(sent.dst),
+        data_type: transfer.map(|transfer| transfer.data_type),
+        reduce: None,
+        root: None,
+        count: transfer.map_or(sent.bytes, |transfer| transfer.count),
+        bytes: sent.bytes,
+        ranks: if sent.src == sent.dst { 1 } else { 2 },
+        start_us: sent.start.since(VirtualTime::ZERO).as_micros_f64(),
+        duration_us: estimate.total().as_micros_f64(),
+        algorithm: estimate.algorithm.clone(),
+        bottleneck: estimate.bottleneck.clone(),
+        max_wait_ms: sent.send_wait.max(sent.recv_wait).as_millis_f64(),
+    }
+}
+
+fn communicator_entry(
+    communicator: Option<CommId>,
+    event: CommunicatorEvent,
+    ranks: Vec<GlobalRank>,
+) -> CommunicatorEntry {
+    CommunicatorEntry {
+        communicator,
+        event,
+        ranks,
+        staging: None,
+        detail: None,
+        code: None,
+        name: None,
+        parent: None,
+        color: None,
+    }
+}
+
+/// As much of what ranks did as a report keeps: of each the last calls.
+fn kept(history: &[RankHistory]) -> Vec<RankHistory> {
+    let kept = |rank: &RankHistory| RankHistory {
+        recent: rank.recent[rank.recent.len().saturating_sub(HISTORY_CALLS_MAX)..].to_vec(),
+        ..rank.clone()
+    };
+    history.iter().take(HISTORY_RANKS_MAX).map(kept).collect()
+}
+
 fn staging_name(staging: StagingKind) -> &'static str {
     match staging {
         StagingKind::Shared => "shared",
         StagingKind::Streamed => "streamed",
+        StagingKind::Off => "off",
     }
 }
 

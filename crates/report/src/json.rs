@@ -4,11 +4,13 @@ use serde_json::Value;
 
 use crate::model::Report;
 
-/// Fields that differ from run to run: times of the machine, process ids, and sentences that may quote them. Their
+/// Fields that differ from run to run: times of the machine, process ids, sentences that may quote them, and how far
+/// ranks had come when another failed. Their
 /// descriptions in the schema say "wall clock".
-pub const WALL_CLOCK_FIELDS: [&str; 8] = [
+pub const WALL_CLOCK_FIELDS: [&str; 9] = [
     "at_ms",
     "detail",
+    "history",
     "join_wait_ms",
     "longest_barrier_wait_ms",
     "longest_wait_ms",

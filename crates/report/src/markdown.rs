@@ -6,7 +6,8 @@ mod units;
 
 use fakegpu_units::{GlobalRank, Rank, Ranks};
 
-use crate::model::{CommunicatorEntry, CommunicatorEvent, Link, NodePair, Report, Scope, Totals};
+use crate::model::{CommunicatorEntry, CommunicatorEvent, Link, NodePair, OneSided, Report, Scope, Totals};
+use crate::snapshot::PAYLOAD_OFF;
 use page::{Align, Page};
 use units::{bytes, count, gbps, millis, time, word};
 
@@ -22,6 +23,9 @@ impl Report {
     pub fn to_markdown(&self) -> String {
         let mut page = Page::new("FakeGPU cluster report");
         page.paragraph(&summary(self));
+        for note in self.fidelity.iter().filter(|note| note.starts_with(PAYLOAD_OFF)) {
+            page.paragraph(&format!("**{note}.**"));
+        }
         failures(self, &mut page);
         collectives(self, &mut page);
         links(self, &mut page);
@@ -83,6 +87,9 @@ fn failures(report: &Report, page: &mut Page) {
         );
         let at = millis(failure.at_ms);
         page.item(&format!("{} {place}, at {at}: {}", failure.code.nccl_name(), failure.detail));
+    }
+    if resilience.failure_events.iter().any(|failure| !failure.history.is_empty()) {
+        page.paragraph("What ranks did before is in the JSON; `fakegpu explain` tells it.");
     }
     if resilience.dropped_entries > 0 {
         page.paragraph(&format!("{} more are counted, but not kept.", count(resilience.dropped_entries)));
@@ -219,6 +226,7 @@ fn ranks(report: &Report, page: &mut Page) {
                 rank.node.clone(),
                 rank.local_device.to_string(),
                 count(rank.collective_calls),
+                count(rank.point_to_point_calls),
                 count(rank.barrier_calls),
                 time(times.communication_us),
                 time(times.other_us),
@@ -235,6 +243,7 @@ fn ranks(report: &Report, page: &mut Page) {
             ("node", Align::Left),
             ("device", Align::Right),
             ("collectives", Align::Right),
+            ("p2p calls", Align::Right),
             ("barriers", Align::Right),
             ("communicating", Align::Right),
             ("otherwise", Align::Right),
@@ -275,13 +284,21 @@ fn communicators(report: &Report, page: &mut Page) {
 fn communicator_row(entry: &CommunicatorEntry) -> Vec<String> {
     let event = match entry.event {
         CommunicatorEvent::Init => "init",
+        CommunicatorEvent::Split => "split",
+        CommunicatorEvent::Shrink => "shrink",
+        CommunicatorEvent::Grow => "grow",
         CommunicatorEvent::Leave => "leave",
         CommunicatorEvent::Abort => "abort",
         CommunicatorEvent::Failure => "failure",
     };
     let code = entry.code.map(|code| code.nccl_name().to_owned());
+    let name = entry.name.as_ref().map(|name| format!("`{name}`"));
+    let from = entry.parent.map(|parent| match entry.color {
+        Some(color) => format!("from communicator {parent}, colour {color}"),
+        None => format!("from communicator {parent}"),
+    });
     let detail: Vec<String> =
-        [entry.staging.clone(), code, entry.detail.clone()].into_iter().flatten().collect();
+        [name, from, entry.staging.clone(), code, entry.detail.clone()].into_iter().flatten().collect();
     let ranks = if entry.ranks.is_empty() { String::new() } else { ranks_text(&entry.ranks) };
     let communicator = entry.communicator.map_or_else(|| "none yet".to_owned(), |comm| comm.to_string());
     vec![communicator, event.to_owned(), ranks, detail.join("; ")]
@@ -291,13 +308,21 @@ fn point_to_point(report: &Report, page: &mut Page) {
     page.section("Point-to-Point Summary");
     let all = &report.point_to_point;
     page.paragraph(&format!(
-        "{} ({}, {}), {}, {} of predicted time.",
+        "{} ({}, {}), {}, {} of predicted time, {} of it contention.",
         word(all.operations, "operation"),
         word(all.sends, "send"),
         word(all.recvs, "receive"),
         bytes(all.bytes),
         time(all.estimated_time_us_total),
+        time(all.contention_penalty_us_total),
     ));
+    if all.zero_byte > 0 {
+        page.item(&format!("{} moved no byte.", word(all.zero_byte, "pair")));
+    }
+    if all.one_sided.puts > 0 {
+        let OneSided { puts, bytes: written } = all.one_sided;
+        page.item(&format!("{} into a peer's window, {}.", word(puts, "one-sided write"), bytes(written)));
+    }
 }
 
 fn resilience(report: &Report, page: &mut Page) {

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use fakegpu_proto::Code;
 use fakegpu_proto::event::{FailureKind, LinkSummary, NodeSummary};
+use fakegpu_proto::{Code, RankHistory};
 use fakegpu_units::{CommId, DataType, GlobalRank, Rank, ReduceOp, SeqNo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct Report {
     pub cluster: Cluster,
     /// What each collective did, over the whole run.
     pub collectives: Collectives,
-    /// What sends and receives did.
+    /// What sends, receives and one-sided writes did.
     pub point_to_point: PointToPoint,
     /// Links that carried bytes, by source and destination.
     pub links: Vec<Link>,
@@ -122,21 +122,36 @@ pub struct Totals {
     pub contention_penalty_us_total: f64,
 }
 
-/// What sends and receives did.
+/// What sends, receives and one-sided writes did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PointToPoint {
-    /// Matched pairs.
+    /// Matched pairs, and one-sided writes.
     pub operations: u64,
-    /// Sends.
+    /// Sends that met their receive; the operations that are pairs.
     pub sends: u64,
-    /// Receives.
+    /// Receives that met their send; as many.
     pub recvs: u64,
     /// Bytes moved.
     pub bytes: u64,
+    /// Pairs that moved nothing.
+    #[serde(default)]
+    pub zero_byte: u64,
+    /// Writes into a peer's window, which need no call of the peer's; counted above, too.
+    #[serde(default)]
+    pub one_sided: OneSided,
     /// Predicted time of all of them, one after another.
     pub estimated_time_us_total: f64,
     /// The part of it that sharing of links adds.
     pub contention_penalty_us_total: f64,
+}
+
+/// What writes into peers' windows did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OneSided {
+    /// Writes.
+    pub puts: u64,
+    /// Bytes they wrote.
+    pub bytes: u64,
 }
 
 /// Where a link is.
@@ -211,7 +226,7 @@ pub struct RankEntry {
     pub communicator_inits: u64,
     /// Collectives it took part in, barriers apart.
     pub collective_calls: u64,
-    /// Sends and receives it took part in.
+    /// Sends and receives it called, and writes into a peer's window; a pair of its own counts as two.
     pub point_to_point_calls: u64,
     /// Barriers it took part in.
     pub barrier_calls: u64,
@@ -238,8 +253,14 @@ pub struct Staging {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CommunicatorEvent {
-    /// All ranks joined.
+    /// All ranks joined by a unique id.
     Init,
+    /// It was split from another.
+    Split,
+    /// It is another without some of its ranks.
+    Shrink,
+    /// It is another with further ranks.
+    Grow,
     /// A rank left.
     Leave,
     /// A rank aborted.
@@ -257,12 +278,21 @@ pub struct CommunicatorEntry {
     pub event: CommunicatorEvent,
     /// The job's ranks concerned: who joined, left or aborted, or is at fault.
     pub ranks: Vec<GlobalRank>,
-    /// How bytes move: `shared` or `streamed`; on `init` only.
+    /// How bytes move: `shared`, `streamed` or `off`; only where a communicator was made.
     pub staging: Option<String>,
     /// Why, in a sentence; may quote process ids and waits, and so differs from run to run, as the wall clock does.
     pub detail: Option<String>,
     /// What the ranks were told; on `failure` only.
     pub code: Option<Code>,
+    /// The name its program gave it; only where a communicator was made.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The communicator it was made from; on `split`, `shrink` and `grow`.
+    #[serde(default)]
+    pub parent: Option<CommId>,
+    /// Its colour; on `split` only.
+    #[serde(default)]
+    pub color: Option<u32>,
 }
 
 /// Failures, and how ranks went on after them.
@@ -310,6 +340,10 @@ pub struct FailureEntry {
     pub detail: String,
     /// The job's ranks at fault, as far as known.
     pub culprits: Vec<GlobalRank>,
+    /// What ranks did before, the culprits first. Of the first failures, and not all of many ranks. How far ranks had
+    /// come when another failed differs from run to run, as the wall clock does.
+    #[serde(default)]
+    pub history: Vec<RankHistory>,
 }
 
 /// A communicator that ranks of a failed one made afterwards.
@@ -341,19 +375,25 @@ pub struct TimelineEntry {
     pub index: u64,
     /// Its communicator.
     pub communicator: CommId,
-    /// Its place in the communicator's order; null for barriers.
+    /// Its place in the communicator's order; null for barriers and point-to-point operations.
     pub seq: Option<SeqNo>,
-    /// What.
+    /// What: a collective's name, `barrier`, `send_recv` or `put`.
     pub operation: String,
-    /// Element type; null for barriers.
+    /// The rank that sends; null for what all ranks do.
+    #[serde(default)]
+    pub src: Option<Rank>,
+    /// The rank that receives; null for what all ranks do.
+    #[serde(default)]
+    pub dst: Option<Rank>,
+    /// Element type; null for barriers and one-sided writes.
     pub data_type: Option<DataType>,
     /// How elements were combined; null where nothing was.
     pub reduce: Option<ReduceOp>,
     /// The rank with a part of its own; null where there was none.
     pub root: Option<Rank>,
-    /// Elements in a block, as the C call counts them.
+    /// Elements in a block, as the C call counts them; bytes of a one-sided write.
     pub count: u64,
-    /// Its size as nccl-tests counts it.
+    /// Its size as nccl-tests counts it; what moved, where one rank sends.
     pub bytes: u64,
     /// How many ranks took part.
     pub ranks: u32,
@@ -409,7 +449,7 @@ pub struct RankTimes {
     pub rank: GlobalRank,
     /// When its last operation ends.
     pub end_us: f64,
-    /// How long its operations take.
+    /// How long at least one of its operations runs.
     pub communication_us: f64,
     /// The rest: computing, or waiting for other ranks.
     pub other_us: f64,

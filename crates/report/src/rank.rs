@@ -19,6 +19,7 @@ pub(crate) struct RankState {
     pub(crate) aborts: u64,
     pub(crate) inits: u64,
     pub(crate) collectives: u64,
+    pub(crate) point_to_point: u64,
     pub(crate) barriers: u64,
     pub(crate) died: bool,
     /// A communicator of its failed, and it has made none since.
@@ -34,7 +35,8 @@ impl RankState {
     }
 
     pub(crate) fn run(&mut self, start: VirtualTime, cost: VirtualSpan) {
-        self.communication += cost;
+        // The operations of a group run side by side: what they share is counted once.
+        self.communication += (start + cost).since(self.end.max(start));
         self.end = self.end.max(start + cost);
     }
 
@@ -55,7 +57,7 @@ impl RankState {
             aborts: self.aborts,
             communicator_inits: self.inits,
             collective_calls: self.collectives,
-            point_to_point_calls: 0,
+            point_to_point_calls: self.point_to_point,
             barrier_calls: self.barriers,
             join_wait_ms: self.join_wait.as_millis_f64(),
             died: self.died,

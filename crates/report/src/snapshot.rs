@@ -16,6 +16,9 @@ const REPORT_VERSION: &str = "1.0.0";
 /// The version of the shape.
 const SCHEMA_VERSION: &str = "cluster_report.v1";
 
+/// How the note begins that says that no bytes were moved.
+pub(crate) const PAYLOAD_OFF: &str = "payload off";
+
 /// What holds for every report.
 const ALWAYS: [&str; 2] = [
     "Predicted times are estimates of a model, for comparison and explanation; they are not a promise about a real \
@@ -30,7 +33,7 @@ pub(crate) fn report(fold: &Fold) -> Report {
         schema_version: SCHEMA_VERSION.to_owned(),
         cluster: cluster(fold),
         collectives: collectives(fold),
-        point_to_point: PointToPoint::default(),
+        point_to_point: point_to_point(fold),
         links: fold.links.iter().map(|(ends, tally)| link(fold, *ends, tally)).collect(),
         node_pairs: node_pairs(fold),
         ranks: fold.ranks.iter().map(|(rank, state)| state.entry(*rank, node_of(fold, state))).collect(),
@@ -75,6 +78,20 @@ fn collectives(fold: &Fold) -> Collectives {
         barrier: fold.barriers.totals(),
         gather: of(Collective::Gather),
         scatter: of(Collective::Scatter),
+    }
+}
+
+fn point_to_point(fold: &Fold) -> PointToPoint {
+    let all = fold.point_to_point.totals();
+    PointToPoint {
+        operations: all.calls,
+        sends: fold.pairs,
+        recvs: fold.pairs,
+        bytes: all.bytes,
+        zero_byte: fold.zero_byte,
+        one_sided: fold.one_sided,
+        estimated_time_us_total: all.estimated_time_us_total,
+        contention_penalty_us_total: all.contention_penalty_us_total,
     }
 }
 
@@ -152,6 +169,7 @@ fn virtual_times(fold: &Fold) -> VirtualTimes {
         communication_us: fold
             .collectives
             .values()
+            .chain([&fold.point_to_point])
             .map(|tally| tally.time)
             .sum::<VirtualSpan>()
             .as_micros_f64(),
@@ -160,7 +178,11 @@ fn virtual_times(fold: &Fold) -> VirtualTimes {
 }
 
 fn fidelity(fold: &Fold) -> Vec<String> {
-    let mut notes: Vec<String> = ALWAYS.map(str::to_owned).to_vec();
+    let mut notes: Vec<String> = Vec::new();
+    if fold.payload_off > 0 {
+        notes.push(payload_off(fold));
+    }
+    notes.extend(ALWAYS.map(str::to_owned));
     if fold.staging.fallbacks > 0 {
         notes.push(format!(
             "{} of {} communicators could not use shared memory and streamed their bytes through the coordinator: data and \
@@ -176,6 +198,16 @@ fn fidelity(fold: &Fold) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Said first, and on top of the Markdown, so that nobody takes such a run's results for real ones.
+fn payload_off(fold: &Fold) -> String {
+    let note = format!("{PAYLOAD_OFF}: operations were matched, timed and counted, no bytes were moved");
+    if fold.payload_off == fold.communicators {
+        note
+    } else {
+        format!("{note} ({} of {} communicators)", fold.payload_off, fold.communicators)
+    }
 }
 
 fn nodes(fold: &Fold) -> impl Iterator<Item = NodeIndex> + use<> {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::{Case, fabric};
 
-fn specs() -> impl Strategy<Value = FabricSpec> {
+pub(crate) fn specs() -> impl Strategy<Value = FabricSpec> {
     let class = || (1.0..4000.0_f64, 0.0..50.0_f64, 1.0..4.0_f64);
     (class(), class(), 0..3_usize).prop_map(|(intra, inter, choice)| {
         let mut spec = fabric();

@@ -2,6 +2,7 @@
 
 mod examples;
 mod laws;
+mod transfers;
 
 use std::collections::BTreeMap;
 

@@ -25,7 +25,8 @@ pub(super) fn section(report: &Report, page: &mut Page) {
         page.paragraph(&format!("{} before these.", word(earlier, "operation")));
     }
     let window = Window::around(shown);
-    page.literal(&shown.iter().map(|entry| line(entry, &window)).collect::<Vec<_>>());
+    let width = shown.iter().map(|entry| what(entry).chars().count()).max().unwrap_or(0);
+    page.literal(&shown.iter().map(|entry| line(entry, &window, width)).collect::<Vec<_>>());
 }
 
 /// The span of modelled time that the bars show.
@@ -59,14 +60,22 @@ impl Window {
     }
 }
 
-fn line(entry: &TimelineEntry, window: &Window) -> String {
+/// The operation, and the two ranks where it has two.
+fn what(entry: &TimelineEntry) -> String {
+    match (entry.src, entry.dst) {
+        (Some(src), Some(dst)) => format!("{} {src} → {dst}", entry.operation),
+        _ => entry.operation.clone(),
+    }
+}
+
+fn line(entry: &TimelineEntry, window: &Window, width: usize) -> String {
     let seq = entry.seq.map_or_else(String::new, |seq| format!(".{seq}"));
     let place = format!("{}{seq}", entry.communicator);
     let mut text = format!(
-        "{} {:>6} {place:>6} {:<14} {} + {}",
+        "{} {:>6} {place:>6} {:<width$}  {} + {}",
         window.bar(entry),
         entry.index,
-        entry.operation,
+        what(entry),
         time(entry.start_us),
         time(entry.duration_us),
     );

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fakegpu_proto::{Event, EventKind};
+use fakegpu_proto::{Event, EventKind, RankHistory};
 use fakegpu_report::{Fold, Options, Report};
 use fakegpu_units::{Collective, CommId, GlobalRank, HostTime, VirtualTime};
 use proptest::prelude::*;
@@ -12,6 +12,8 @@ use crate::{Log, cluster, waits};
 #[derive(Clone, Debug)]
 enum Step {
     Run { op: Collective, count: u64 },
+    Send { src: u32, dst: u32, count: u64 },
+    Put { src: u32, dst: u32, bytes: u64 },
     Barrier,
     Create,
     Leave(u32),
@@ -20,7 +22,11 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let run = (0..Collective::ALL.len(), 1..1_u64 << 40);
+    let send = (0..8_u32, 0..8_u32, prop_oneof![Just(0), 1..1_u64 << 40]);
+    let put = (0..8_u32, 0..8_u32, 0..1_u64 << 40);
     let step = prop_oneof![
+        6 => send.prop_map(|(src, dst, count)| Step::Send { src, dst, count }),
+        2 => put.prop_map(|(src, dst, bytes)| Step::Put { src, dst, bytes }),
         6 => run.prop_map(|(op, count)| Step::Run { op: Collective::ALL[op], count }),
         2 => Just(Step::Barrier),
         1 => Just(Step::Create),
@@ -36,6 +42,8 @@ fn log(steps: &[Step], joined: bool) -> Vec<Event> {
     for (seq, step) in (0..).zip(steps) {
         match *step {
             Step::Run { op, count } => log.run(1, seq, op, count, 8),
+            Step::Send { src, dst, count } => log.send(1, src, dst, count),
+            Step::Put { src, dst, bytes } => log.put(1, src, dst, bytes),
             Step::Barrier => log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8) }),
             Step::Create => log.create(2 + seq, (0..8).map(GlobalRank).collect(), None),
             Step::Leave(rank) => {
@@ -76,7 +84,8 @@ proptest! {
         prop_assert_eq!(timeline.retained_entries, timeline.entries.len() as u64);
         prop_assert!(timeline.entries.len() <= timeline_max);
         let indices: Vec<u64> = timeline.entries.iter().map(|entry| entry.index).collect();
-        prop_assert_eq!(indices, (timeline.dropped_entries..calls).collect::<Vec<_>>());
+        let all = calls + report.point_to_point.operations;
+        prop_assert_eq!(indices, (timeline.dropped_entries..all).collect::<Vec<_>>());
     }
 
     #[test]
@@ -85,19 +94,55 @@ proptest! {
         let mut expected: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         let mut end = VirtualTime::ZERO;
         for event in &events {
-            if let EventKind::Operation { descriptor, size, start, estimate, .. } = &event.kind {
-                let sum = expected.entry(descriptor.op.name().to_owned()).or_default();
-                *sum = (sum.0 + 1, sum.1 + descriptor.booked_bytes(*size));
-                end = end.max(*start + estimate.total());
-            }
+            let (name, bytes, start, estimate) = match &event.kind {
+                EventKind::Operation { descriptor, size, start, estimate, .. } => {
+                    (descriptor.op.name(), descriptor.booked_bytes(*size), *start, estimate)
+                }
+                EventKind::Transfer { transfer, start, estimate, .. } => {
+                    ("send_recv", transfer.bytes(), *start, estimate)
+                }
+                EventKind::Put { bytes, start, estimate, .. } => ("put", *bytes, *start, estimate),
+                _ => continue,
+            };
+            let sum = expected.entry(name.to_owned()).or_default();
+            *sum = (sum.0 + 1, sum.1 + bytes);
+            end = end.max(start + estimate.total());
         }
         let report = fold(&events, 4);
         for (name, sum) in totals(&report).into_iter().filter(|(name, _)| name != "barrier") {
             prop_assert_eq!(sum, expected.get(&name).copied().unwrap_or_default(), "{}", name);
         }
+        let of = |name: &str| expected.get(name).copied().unwrap_or_default();
+        let (pairs, puts, told) = (of("send_recv"), of("put"), report.point_to_point);
+        prop_assert_eq!((told.sends, told.recvs, told.operations), (pairs.0, pairs.0, pairs.0 + puts.0));
+        prop_assert_eq!((told.bytes, told.one_sided.puts, told.one_sided.bytes), (pairs.1 + puts.1, puts.0, puts.1));
         prop_assert_eq!(report.virtual_time.makespan_us, end.since(VirtualTime::ZERO).as_micros_f64());
         let by_algorithm: u64 = report.algorithms.values().map(|used| used.operations).sum();
         prop_assert_eq!(by_algorithm, expected.values().map(|(calls, _)| calls).sum::<u64>());
+    }
+
+    #[test]
+    fn a_pair_is_a_call_of_each_of_its_sides(steps in steps()) {
+        // Nobody leaves, so that every operation can be booked on its ranks.
+        let steps: Vec<Step> = steps.into_iter().filter(|step| !matches!(step, Step::Leave(_))).collect();
+        let mut expected = [0_u64; 8];
+        for step in &steps {
+            match *step {
+                Step::Send { src, dst, .. } => [src, dst].iter().for_each(|rank| expected[*rank as usize] += 1),
+                Step::Put { src, .. } => expected[src as usize] += 1,
+                _ => {}
+            }
+        }
+        let report = fold(&log(&steps, true), 4);
+        let told: Vec<u64> = report.ranks.iter().map(|rank| rank.point_to_point_calls).collect();
+        prop_assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn no_rank_communicates_longer_than_until_its_last_operation_ends(steps in steps()) {
+        for rank in fold(&log(&steps, true), 4).virtual_time.ranks {
+            prop_assert!(rank.communication_us <= rank.end_us);
+        }
     }
 
     #[test]
@@ -123,7 +168,9 @@ fn operations_leave_nothing_behind_but_counts() {
     let mut log = Log::joined();
     log.run(1, 0, Collective::AllReduce, 1 << 20, 8);
     log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8) });
-    let repeated = log.events.split_off(log.events.len() - 2);
+    log.send(1, 0, 5, 1 << 20);
+    log.put(1, 0, 5, 1 << 20);
+    let repeated = log.events.split_off(log.events.len() - 4);
     log.events.iter().for_each(|event| fold.apply(event));
     let state = |fold: &Fold| format!("{fold:?}").len();
     let mut sizes = Vec::new();
@@ -135,7 +182,7 @@ fn operations_leave_nothing_behind_but_counts() {
     }
     // Only digits are added: a list that grew by an entry an operation would add megabytes.
     assert!(sizes[3] - sizes[0] < 200, "{sizes:?}");
-    assert_eq!(fold.report().operation_timeline.dropped_entries, 40_000 - 16);
+    assert_eq!(fold.report().operation_timeline.dropped_entries, 80_000 - 16);
 }
 
 #[test]
@@ -154,6 +201,10 @@ fn logs_that_repeat_without_end_are_cut_and_say_so() {
                 code: fakegpu_proto::Code::SystemError,
                 detail: String::new(),
                 culprits: Vec::new(),
+                history: vec![
+                    RankHistory { recent: vec!["call".to_owned(); 100], ..RankHistory::default() };
+                    100
+                ],
             },
         };
         fold.apply(&Event { at: HostTime::ZERO, kind });
@@ -162,4 +213,7 @@ fn logs_that_repeat_without_end_are_cut_and_say_so() {
     assert_eq!((report.hazards.len(), report.hazards_dropped), (1_000, 5_000));
     assert_eq!((report.resilience.failure_count, report.resilience.failure_events.len()), (6_000, 1_000));
     assert_eq!(report.resilience.dropped_entries, 5_000);
+    let histories: Vec<_> = report.resilience.failure_events.iter().map(|failure| &failure.history).collect();
+    assert_eq!(histories.iter().filter(|history| !history.is_empty()).count(), 16);
+    assert_eq!((histories[0].len(), histories[0][0].recent.len()), (64, 32));
 }

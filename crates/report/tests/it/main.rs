@@ -5,7 +5,9 @@ mod shape;
 mod worked;
 
 use fakegpu_proto::event::{ClusterSummary, Ending, FailureKind, LinkSummary, NodeSummary};
-use fakegpu_proto::{Code, Descriptor, Estimate, Event, EventKind, Flow, StagingKind};
+use fakegpu_proto::{
+    Code, Descriptor, Direction, Estimate, Event, EventKind, Flow, Origin, RankHistory, StagingKind, Transfer,
+};
 use fakegpu_units::{
     Collective, CommId, DataType, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, ReduceOp, SeqNo,
     SessionId, VirtualSpan, VirtualTime,
@@ -43,7 +45,55 @@ impl Log {
         let waits = waits(members.len());
         let staging = if fallback.is_some() { StagingKind::Streamed } else { StagingKind::Shared };
         let fallback = fallback.map(str::to_owned);
-        self.push(EventKind::CommCreated { comm: CommId(comm), members, waits, staging, fallback });
+        let (comm, origin, name) = (CommId(comm), Origin::Id, None);
+        self.push(EventKind::CommCreated { comm, members, waits, staging, fallback, origin, name });
+    }
+
+    fn derive(
+        &mut self,
+        comm: u64,
+        members: &[u32],
+        staging: StagingKind,
+        origin: Origin,
+        name: Option<&str>,
+    ) {
+        self.push(EventKind::CommCreated {
+            comm: CommId(comm),
+            members: members.iter().copied().map(GlobalRank).collect(),
+            waits: waits(members.len()),
+            staging,
+            fallback: None,
+            origin,
+            name: name.map(str::to_owned),
+        });
+    }
+
+    /// A pair on communicator `comm`; the sender came 2 ms before the receiver. Does not advance the model's clock, as
+    /// the pairs of a group do not.
+    fn send(&mut self, comm: u64, src: u32, dst: u32, count: u64) {
+        let transfer = Transfer {
+            direction: Direction::Send,
+            peer: Rank(dst),
+            count,
+            data_type: DataType::BFloat16,
+            of: None,
+        };
+        self.push(EventKind::Transfer {
+            comm: CommId(comm),
+            src: Rank(src),
+            dst: Rank(dst),
+            transfer,
+            send_wait: HostSpan::from_millis(if src == dst { 0 } else { 2 }),
+            recv_wait: HostSpan::ZERO,
+            start: self.clock,
+            estimate: direct(src, dst, transfer.bytes()),
+            chunks: transfer.bytes().div_ceil(1 << 18),
+        });
+    }
+
+    fn put(&mut self, comm: u64, src: u32, dst: u32, bytes: u64) {
+        let (comm, start, estimate) = (CommId(comm), self.clock, direct(src, dst, bytes));
+        self.push(EventKind::Put { comm, src: Rank(src), dst: Rank(dst), bytes, start, estimate });
     }
 
     fn run(&mut self, comm: u64, seq: u64, op: Collective, count: u64, size: u32) {
@@ -116,6 +166,22 @@ fn estimate(op: Collective, count: u64) -> Estimate {
     }
 }
 
+/// One hop between two of the eight ranks.
+fn direct(src: u32, dst: u32, bytes: u64) -> Estimate {
+    let (from, to) = (NodeIndex(src / 4), NodeIndex(dst / 4));
+    let flows = if src == dst { Vec::new() } else { vec![Flow { src: from, dst: to, bytes }] };
+    Estimate {
+        algorithm: "direct".to_owned(),
+        chosen_by: "model".to_owned(),
+        base_latency: VirtualSpan::from_micros(10),
+        transfer: VirtualSpan::from_picos(bytes * 45),
+        contention: VirtualSpan::from_picos(bytes * 155),
+        steps: 1,
+        bottleneck: if from == to { "intra_node" } else { "inter_node" }.to_owned(),
+        flows,
+    }
+}
+
 /// The last rank to come waits for nobody.
 fn waits(ranks: usize) -> Vec<HostSpan> {
     (0..ranks as u64).rev().map(|behind| HostSpan::from_nanos(behind * 250_000)).collect()
@@ -159,6 +225,7 @@ fn failed() -> Vec<Event> {
                  was being called"
             .to_owned(),
         culprits: vec![GlobalRank(2)],
+        history: Vec::new(),
     });
     log.push(EventKind::CommLeft { comm: CommId(1), rank: Rank(0), aborted: true });
     log.create(2, [0, 1, 3, 4, 5, 6, 7].map(GlobalRank).to_vec(), None);
@@ -170,7 +237,62 @@ fn failed() -> Vec<Event> {
         detail: "ncclBroadcast on communicator 2 waited 60.0 s for rank 6 (alive and outside NCCL)"
             .to_owned(),
         culprits: vec![GlobalRank(7)],
+        history: Vec::new(),
     });
     log.push(EventKind::Stopped { why: "SIGTERM".to_owned() });
+    log.events
+}
+
+/// A pipeline of two stages: the ranks of a node pass activations to the other node's, one writes into a peer's window,
+/// and in the end two wait for each other.
+fn pipeline() -> Vec<Event> {
+    let mut log = Log::joined();
+    let parent = CommId(1);
+    log.derive(2, &[0, 1, 2, 3], StagingKind::Shared, Origin::Split { parent, color: 0 }, Some("stage 0"));
+    log.derive(3, &[4, 5, 6, 7], StagingKind::Shared, Origin::Split { parent, color: 1 }, Some("stage 1"));
+    log.derive(4, &[0, 1, 2, 3, 4, 5, 6], StagingKind::Streamed, Origin::Shrink { parent }, None);
+    log.derive(5, &[0, 1, 2, 3, 4, 5, 6, 7], StagingKind::Shared, Origin::Grow { parent: CommId(4) }, None);
+    log.run(1, 0, Collective::AllReduce, 1 << 10, 8);
+    for rank in 0..4 {
+        log.send(1, rank, rank + 4, 1 << 20);
+    }
+    log.send(1, 0, 1, 0);
+    log.send(1, 3, 3, 1 << 10);
+    log.put(1, 5, 1, 4096);
+    log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8) });
+    log.push(EventKind::Failure {
+        comm: Some(CommId(1)),
+        failure: FailureKind::Deadlock,
+        code: Code::InvalidUsage,
+        detail: "deadlock on communicator 1: rank 0 waits in Send(count=4, bfloat16, to rank 4) for rank 4, which waits in \
+                 Send(count=4, bfloat16, to rank 0) for rank 0"
+            .to_owned(),
+        culprits: vec![GlobalRank(0), GlobalRank(4)],
+        history: [0, 4].map(history).to_vec(),
+    });
+    log.events
+}
+
+/// What rank 0 or 4 did before they waited for each other.
+fn history(rank: u32) -> RankHistory {
+    let peer = (rank + 4) % 8;
+    let call = |name: &str| format!("{name}(count=4, bfloat16, to rank {peer})");
+    RankHistory {
+        rank: GlobalRank(rank),
+        calls: 3,
+        recent: vec!["AllReduce(count=1024, float32, sum)".to_owned(), call("Recv"), call("Send")],
+        doing: format!("waiting in {} on communicator 1", call("Send")),
+    }
+}
+
+/// As above, of a run that moved no bytes.
+fn payload_off() -> Vec<Event> {
+    let mut log = Log { events: Log::joined().events, ..Log::default() };
+    for event in &mut log.events {
+        if let EventKind::CommCreated { staging, .. } = &mut event.kind {
+            *staging = StagingKind::Off;
+        }
+    }
+    log.run(1, 0, Collective::AllReduce, 1 << 10, 8);
     log.events
 }

@@ -4,7 +4,7 @@ use fakegpu_proto::Event;
 use fakegpu_report::{Fold, Report};
 use fakegpu_units::GlobalRank;
 
-use crate::{failed, healthy};
+use crate::{failed, healthy, payload_off, pipeline};
 
 const GOLDEN: &str = include_str!("data/failed.jsonl");
 
@@ -20,6 +20,51 @@ fn two_nodes_of_four_in_markdown() {
 #[test]
 fn two_nodes_of_four_in_json() {
     insta::assert_snapshot!(report(&healthy()).to_json());
+}
+
+#[test]
+fn a_pipeline_in_markdown() {
+    insta::assert_snapshot!(report(&pipeline()).to_markdown());
+}
+
+#[test]
+fn a_pipeline_in_json() {
+    insta::assert_snapshot!(report(&pipeline()).to_json());
+}
+
+#[test]
+fn a_run_that_moved_no_bytes_says_so_before_anything_else() {
+    let report = report(&payload_off());
+    assert_eq!(
+        report.fidelity[0],
+        "payload off: operations were matched, timed and counted, no bytes were moved"
+    );
+    insta::assert_snapshot!(report.to_markdown().lines().take(6).collect::<Vec<_>>().join("\n"));
+    assert_eq!(report.communicators_log[0].staging.as_deref(), Some("off"));
+}
+
+#[test]
+fn a_pair_waits_on_the_side_that_came_first() {
+    let report = report(&pipeline());
+    let rank = |rank: usize| &report.ranks[rank];
+    // Two ranks' sends: rank 0 to 4, and to 1. Waits of the all-reduce and the barrier are 1.75 ms for rank 0 each.
+    assert_eq!(rank(0).wait_time_ms, 2.0 + 2.0 + 1.75 + 1.75);
+    assert_eq!(rank(0).longest_wait_ms, 2.0);
+    assert_eq!(
+        report.ranks.iter().map(|rank| rank.point_to_point_calls).collect::<Vec<_>>(),
+        [2, 2, 1, 3, 1, 2, 1, 1]
+    );
+}
+
+#[test]
+fn the_pairs_of_a_group_run_side_by_side() {
+    let report = report(&pipeline());
+    let all_reduce = report.collectives.all_reduce.estimated_time_us_total;
+    // The longer of rank 0's two sends: 10 µs and 2 MiB at 200 ps a byte.
+    let longest = 10.0 + f64::from(2 << 20) * 200e-6;
+    let told = report.virtual_time.ranks[0].communication_us;
+    assert!((told - all_reduce - longest).abs() < 1e-6, "{told}");
+    assert_eq!(report.virtual_time.ranks[0].other_us, 0.0);
 }
 
 #[test]
