@@ -61,6 +61,16 @@ words! {
 }
 
 words! {
+    /// Whether tensors are moved (`FAKEGPU_PAYLOAD`).
+    Payload {
+        /// They are.
+        On = "on",
+        /// Operations are matched, timed and counted only.
+        Off = "off",
+    }
+}
+
+words! {
     /// How much goes to stderr (`FAKEGPU_LOG`); each level includes those before it.
     LogLevel {
         /// What ended an operation or a session.
@@ -95,6 +105,10 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// How tensors are staged.
     pub staging: Staging,
+    /// Whether they are moved at all.
+    pub payload: Payload,
+    /// The NCCL operation that fails on purpose.
+    pub nccl_fault: Option<NcclFault>,
     /// Where the report goes, and how long its timeline is.
     pub report: ReportPaths,
     /// Path of the cluster file. Never set together with `preset`.
@@ -140,6 +154,41 @@ pub struct Staging {
     pub no_uring: bool,
 }
 
+/// Which NCCL operation fails on purpose; what is `None` fits any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NcclFault {
+    /// Of this rank.
+    pub rank: Option<u32>,
+    /// The rank's call with this number on its communicator, from 0.
+    pub seqno: Option<u64>,
+    /// Calls of this name only, in lower case without `nccl` and underscores.
+    pub operation: Option<String>,
+}
+
+impl NcclFault {
+    fn read(reader: &mut Reader) -> Option<Self> {
+        let fault = Self {
+            rank: reader.ranks(&table::NCCL_FAULT_RANK),
+            seqno: reader.number(&table::NCCL_FAULT_SEQNO),
+            operation: reader.text(&table::NCCL_FAULT_OPERATION).map(|name| plain(&name)),
+        };
+        (fault != Self::default()).then_some(fault)
+    }
+
+    /// Whether it means this call: the rank, the number of its call on the communicator, and the C function.
+    pub fn means(&self, rank: u32, seqno: u64, nccl_name: &str) -> bool {
+        self.rank.is_none_or(|wanted| wanted == rank)
+            && self.seqno.is_none_or(|wanted| wanted == seqno)
+            && self.operation.as_ref().is_none_or(|wanted| *wanted == plain(nccl_name))
+    }
+}
+
+/// `ncclAllReduce`, `all_reduce` and `AllReduce` are one name.
+fn plain(name: &str) -> String {
+    let lower = name.to_ascii_lowercase().replace(['_', '-'], "");
+    lower.strip_prefix("nccl").unwrap_or(&lower).to_owned()
+}
+
 /// Where the report goes, and how long its timeline is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportPaths {
@@ -182,6 +231,8 @@ impl Settings {
             lib_dir: reader.text(&table::LIB_DIR),
             timeouts: Timeouts::read(reader),
             staging: Staging::read(reader),
+            payload: reader.word(&table::PAYLOAD).unwrap_or(Payload::On),
+            nccl_fault: NcclFault::read(reader),
             report: ReportPaths::read(reader),
             cluster_config: reader.text(&table::CLUSTER_CONFIG),
             preset: read_preset(reader),

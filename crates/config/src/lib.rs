@@ -5,7 +5,8 @@
 //! from the daemon and from `fakegpu check`.
 //!
 //! Read [`Settings`] first (what the variables of the table [`env::VARIABLES`] say), then [`Cluster`] (what a cluster
-//! file describes), then [`Mistakes`] (what a person is told when it does not).
+//! file describes), then [`Mistakes`] (what a person is told when it does not), then [`conf`] and [`nccl`] (NCCL's own
+//! configuration files and parameters).
 //!
 //! ```
 //! use fakegpu_config::{Cluster, DistMode, Settings};
@@ -28,7 +29,9 @@
 #![warn(missing_docs)]
 
 pub mod cluster;
+pub mod conf;
 pub mod env;
+pub mod nccl;
 pub mod profiles;
 
 mod nearest;

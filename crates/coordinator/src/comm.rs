@@ -1,12 +1,15 @@
 //! A communicator: its members, its operations in order, and what has become of it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use fakegpu_proto::{Descriptor, Fault, StagingKind};
-use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SeqNo, SessionId, VirtualTime};
+use fakegpu_proto::Origin;
+use fakegpu_proto::{Action, Fault, Lane, StagingKind};
+use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SessionId, VirtualTime};
 
 use crate::barrier::Barrier;
-use crate::batch::BatchId;
+use crate::batch::{BatchId, Key};
+use crate::derive::Shrinking;
+use crate::pairs::{Pairs, Signals};
 
 /// One rank of a communicator.
 #[derive(Debug)]
@@ -14,11 +17,14 @@ pub(crate) struct MemberState {
     pub(crate) session: SessionId,
     pub(crate) global: GlobalRank,
     pub(crate) pid: u32,
+    pub(crate) device: u32,
     pub(crate) standing: Standing,
     /// The sequence number of this rank's next operation.
     pub(crate) next: u64,
-    /// Whether this rank's data connection stands.
-    pub(crate) attached: bool,
+    /// The same, among all-to-alls.
+    pub(crate) next_exchange: u64,
+    /// Which data connections of this rank stand.
+    pub(crate) attached: BTreeSet<Lane>,
 }
 
 /// Whether a rank still takes part.
@@ -33,9 +39,9 @@ pub(crate) enum Standing {
 }
 
 /// One rank's call within a slot.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub(crate) descriptor: Descriptor,
+    pub(crate) action: Action,
     pub(crate) batch: BatchId,
     /// The operation's place in its batch.
     pub(crate) index: u32,
@@ -76,8 +82,42 @@ impl Slot {
     }
 }
 
+/// Operations of all ranks, oldest first; the first has number `base`.
+#[derive(Debug, Default)]
+pub(crate) struct Lineup {
+    pub(crate) slots: VecDeque<Slot>,
+    pub(crate) base: u64,
+}
+
+impl Lineup {
+    pub(crate) fn at(&self, number: u64) -> Option<&Slot> {
+        self.slots.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    /// Puts a rank's call in its place; whether it conflicts with another's.
+    fn put(&mut self, number: u64, size: usize, rank: Rank, entry: Entry) -> bool {
+        let at = usize::try_from(number - self.base).unwrap_or(usize::MAX);
+        while self.slots.len() <= at {
+            self.slots.push_back(Slot::new(size, entry.at));
+        }
+        let slot = &mut self.slots[at];
+        let conflicts =
+            slot.present().next().is_some_and(|(_, other)| !other.action.conflicts(&entry.action).is_empty());
+        slot.entries[rank.index()] = Some(entry);
+        slot.arrived += 1;
+        slot.conflict |= conflicts;
+        conflicts
+    }
+
+    fn retire(&mut self) -> Option<Slot> {
+        let slot = self.slots.pop_front()?;
+        self.base += 1;
+        Some(slot)
+    }
+}
+
 /// How many of the last operations are kept for sentences.
-const HISTORY: usize = 3;
+const HISTORY: usize = 64;
 
 /// A communicator.
 #[derive(Debug)]
@@ -90,17 +130,35 @@ pub(crate) struct Comm {
     pub(crate) slot_bytes: u32,
     pub(crate) timeout: Option<HostSpan>,
     pub(crate) barrier: Barrier,
-    /// Operations not yet released, oldest first; the first has sequence number `base`.
-    pub(crate) slots: VecDeque<Slot>,
-    pub(crate) base: u64,
-    pub(crate) history: VecDeque<Descriptor>,
+    /// Operations of all ranks that have not been released.
+    pub(crate) order: Lineup,
+    /// All-to-alls that every rank has called by that name and alone so far.
+    pub(crate) exchanges: Lineup,
+    /// Sends and receives that have not been released.
+    pub(crate) pairs: Pairs,
+    pub(crate) signals: Signals,
+    /// Operations of all ranks that have run.
+    pub(crate) ran: u64,
+    pub(crate) history: VecDeque<Action>,
+    /// How it came to be, and its name.
+    pub(crate) origin: Origin,
+    pub(crate) name: Option<String>,
+    /// Whether it failed because a rank revoked it: splits and shrinks go on.
+    pub(crate) revoked: bool,
+    /// Ranks that are about to leave some others behind.
+    pub(crate) shrinking: Option<Shrinking>,
+    /// How many times it has grown: the meetings of its ranks and the newcomers are numbered.
+    pub(crate) grown: u64,
+    /// Other communicators that share ranks and were found to be used concurrently.
+    pub(crate) crossed: BTreeSet<CommId>,
+    pub(crate) types_told: bool,
     /// When the operation that is running, or ran last, ends in the model.
     pub(crate) busy_until: VirtualTime,
     pub(crate) busy_from: VirtualTime,
     /// When ranks must have told of their staging.
     pub(crate) staging_at: Option<HostTime>,
-    /// When the oldest operation became the oldest: its patience begins here, however long it queued.
-    pub(crate) front_at: HostTime,
+    /// When anything was last released: the patience of what waits begins there, however long it queued.
+    pub(crate) moved_at: HostTime,
     pub(crate) due_at: Option<HostTime>,
     pub(crate) notice_at: Option<HostTime>,
     pub(crate) conflict_at: Option<HostTime>,
@@ -123,6 +181,8 @@ pub(crate) enum Staging {
         refused: Option<(Option<Rank>, String)>,
         /// When the first rank joined, and the wait of each, for the event.
         waits: Vec<HostSpan>,
+        /// Whether no bytes will be moved at all.
+        off: bool,
     },
     /// Decided.
     Ready(StagingKind),
@@ -133,41 +193,112 @@ impl Comm {
         self.members.len()
     }
 
-    pub(crate) fn slot_at(&self, seq: u64) -> Option<&Slot> {
-        self.slots.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
-    }
-
-    /// Puts a rank's call in its slot; gives its sequence number and whether it conflicts with another's.
-    pub(crate) fn enqueue(&mut self, rank: Rank, entry: Entry) -> (SeqNo, bool) {
+    /// Puts a rank's call into the communicator's order; where it stands and whether it conflicts with another's.
+    pub(crate) fn enqueue(&mut self, rank: Rank, entry: Entry) -> (Key, bool) {
+        let size = self.members.len();
         let member = &mut self.members[rank.index()];
-        let seq = member.next;
+        let number = member.next;
         member.next += 1;
-        let at = usize::try_from(seq - self.base).unwrap_or(usize::MAX);
-        while self.slots.len() <= at {
-            self.slots.push_back(Slot::new(self.members.len(), entry.at));
-        }
-        let slot = &mut self.slots[at];
-        let conflicts = slot
-            .present()
-            .next()
-            .is_some_and(|(_, other)| !other.descriptor.conflicts(&entry.descriptor).is_empty());
-        slot.entries[rank.index()] = Some(entry);
-        slot.arrived += 1;
-        slot.conflict |= conflicts;
-        (SeqNo(seq), conflicts)
+        (Key::Order(self.id, number), self.order.put(number, size, rank, entry))
     }
 
-    /// Takes the oldest slot, which has been released.
+    /// The same for an all-to-all.
+    pub(crate) fn enqueue_exchange(&mut self, rank: Rank, entry: Entry) -> (Key, bool) {
+        let size = self.members.len();
+        let member = &mut self.members[rank.index()];
+        let number = member.next_exchange;
+        member.next_exchange += 1;
+        (Key::Exchange(self.id, number), self.exchanges.put(number, size, rank, entry))
+    }
+
+    /// Takes the oldest operation of the order, which has been released.
     pub(crate) fn retire(&mut self) -> Option<Slot> {
-        let slot = self.slots.pop_front()?;
-        self.base += 1;
+        let slot = self.order.retire()?;
+        self.remember(&slot);
+        Some(slot)
+    }
+
+    /// The same for all-to-alls.
+    pub(crate) fn retire_exchange(&mut self) -> Option<Slot> {
+        let slot = self.exchanges.retire()?;
+        self.remember(&slot);
+        Some(slot)
+    }
+
+    fn remember(&mut self, slot: &Slot) {
+        self.ran += 1;
         if let Some(entry) = slot.entries.iter().flatten().next() {
             if self.history.len() == HISTORY {
                 self.history.pop_front();
             }
-            self.history.push_back(entry.descriptor);
+            self.history.push_back(entry.action.clone());
         }
-        Some(slot)
+    }
+
+    /// Takes all all-to-alls out, to be paired rank by rank; in call order for each rank.
+    pub(crate) fn take_exchanges(&mut self) -> Vec<(Rank, Entry)> {
+        let slots = std::mem::take(&mut self.exchanges).slots;
+        for member in &mut self.members {
+            member.next_exchange = 0;
+        }
+        let ranked = |slot: Slot| slot.entries.into_iter().enumerate();
+        slots
+            .into_iter()
+            .flat_map(ranked)
+            .filter_map(|(rank, entry)| Some((Rank::from_index(rank), entry?)))
+            .collect()
+    }
+
+    /// Everything that waits goes; the order begins anew for all ranks alike.
+    pub(crate) fn clear(&mut self) {
+        self.order.slots.clear();
+        self.exchanges.slots.clear();
+        for member in &mut self.members {
+            (member.next, member.next_exchange) = (self.order.base, self.exchanges.base);
+        }
+        self.pairs = Pairs::default();
+        self.signals = Signals::default();
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.order.slots.is_empty()
+            && self.exchanges.slots.is_empty()
+            && self.pairs.is_idle()
+            && self.signals.iter().next().is_none()
+    }
+
+    /// What waits at the head of each queue, with the time its first call came.
+    fn heads(&self) -> impl Iterator<Item = (HostTime, Key)> + '_ {
+        let order =
+            self.order.slots.front().map(|slot| (slot.first_at, Key::Order(self.id, self.order.base)));
+        let exchange = self
+            .exchanges
+            .slots
+            .front()
+            .map(|slot| (slot.first_at, Key::Exchange(self.id, self.exchanges.base)));
+        let pairs = self
+            .pairs
+            .fronts()
+            .filter_map(|(ends, number, pair)| Some((pair.first_at()?, Key::Pair(self.id, ends, number))));
+        let signals =
+            self.signals.iter().map(|(rank, number, wait)| (wait.at, Key::Await(self.id, rank, number)));
+        order.into_iter().chain(exchange).chain(pairs).chain(signals)
+    }
+
+    /// What has waited longest, and since when.
+    pub(crate) fn oldest(&self) -> Option<(HostTime, Key)> {
+        self.heads().min()
+    }
+
+    /// Every key that waits.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        let count = |lineup: &Lineup| lineup.base..lineup.base + lineup.slots.len() as u64;
+        let order = count(&self.order).map(|number| Key::Order(self.id, number));
+        let exchanges = count(&self.exchanges).map(|number| Key::Exchange(self.id, number));
+        let pairs = self.pairs.iter().map(|(ends, number, _)| Key::Pair(self.id, ends, number));
+        let waits = self.signals.iter().map(|(rank, number, _)| Key::Await(self.id, rank, number));
+        order.chain(exchanges).chain(pairs).chain(waits).collect()
     }
 
     pub(crate) fn ranks_of(&self, session: SessionId) -> Vec<Rank> {

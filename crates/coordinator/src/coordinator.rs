@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fakegpu_proto::event::Ending;
-use fakegpu_proto::{Code, Descriptor, Event, EventKind, Fault, Hello, StatsReply, ToCoordinator, ToRank};
+use fakegpu_proto::{
+    Code, Descriptor, Event, EventKind, Fault, Hello, Lane, StatsReply, ToCoordinator, ToRank,
+};
 use fakegpu_units::{CommId, GlobalRank, HostTime, Rank, SeqNo, VirtualTime};
 
 use crate::batch::Batches;
 use crate::comm::Comm;
 use crate::deadline::{Deadlines, Due};
+use crate::recorder::Recorder;
 use crate::rendezvous::Rendezvous;
 use crate::session::{Peer, Peers, Role, check_names};
 use crate::text::TextComms;
@@ -48,6 +51,8 @@ pub enum Errand {
         comm: CommId,
         /// The rank.
         rank: Rank,
+        /// What it carries.
+        lane: Lane,
         /// Ranks in the communicator.
         size: u32,
         /// Bytes of a slot.
@@ -89,8 +94,12 @@ pub struct Coordinator {
     pub(crate) rendezvous: Rendezvous,
     pub(crate) comms: BTreeMap<CommId, Comm>,
     pub(crate) batches: Batches,
+    pub(crate) recorder: Recorder,
     pub(crate) text_comms: TextComms,
     pub(crate) deadlines: Deadlines,
+    /// When matched pairs are looked at, and when a circle of waits is looked for.
+    pub(crate) pairs_at: Option<HostTime>,
+    pub(crate) deadlock_at: Option<HostTime>,
     pub(crate) clocks: BTreeMap<GlobalRank, VirtualTime>,
     pub(crate) comms_made: u64,
     pub(crate) operations: u64,
@@ -123,8 +132,11 @@ impl Coordinator {
             rendezvous: Rendezvous::default(),
             comms: BTreeMap::new(),
             batches: Batches::default(),
+            recorder: Recorder::default(),
             text_comms: TextComms::default(),
             deadlines: Deadlines::default(),
+            pairs_at: None,
+            deadlock_at: None,
             clocks: BTreeMap::new(),
             comms_made: 0,
             operations: 0,
@@ -165,7 +177,29 @@ impl Coordinator {
             ToCoordinator::Staging { comm, rank, outcome } => {
                 self.staging(now, peer, request, comm, rank, outcome)
             }
-            ToCoordinator::Submit { ops } => self.submit(now, peer, request, &ops),
+            ToCoordinator::Submit { ops, thread } => self.submit(now, peer, request, ops, thread),
+            ToCoordinator::PutOff { submission } => self.put_off(peer, submission),
+            ToCoordinator::Shrink(shrink) => self.shrink(now, peer, request, *shrink),
+            ToCoordinator::Revoke { comm, rank } => self.revoke(now, peer, request, comm, rank),
+            ToCoordinator::GrowId { comm, rank, unique_id } => {
+                self.grow_id(peer, request, comm, rank, unique_id)
+            }
+            ToCoordinator::Signal { comm, rank, peer: to } => match self.owned(peer, comm, rank) {
+                Ok(_) => self.signal(now, comm, rank, to),
+                Err(fault) => self.reply(peer, request, ToRank::Failed(fault)),
+            },
+            ToCoordinator::Hazard { comm, rank, detail } => self.hazard(now, peer, comm, rank, &detail),
+            ToCoordinator::Predict { ops } => {
+                let time = self.predict(&ops);
+                self.reply(peer, request, ToRank::Predicted(time));
+            }
+            ToCoordinator::Inject { comm, rank, detail } => {
+                self.inject(now, peer, request, comm, rank, &detail)
+            }
+            ToCoordinator::Inspect => {
+                let snapshot = Box::new(self.snapshot(now));
+                self.reply(peer, request, ToRank::Snapshot(snapshot));
+            }
             ToCoordinator::Barrier { comm, rank } => self.barrier_message(now, peer, request, comm, rank),
             ToCoordinator::CancelJoin { unique_id, rank } => {
                 self.cancel_join(peer, request, &unique_id, rank)
@@ -180,10 +214,8 @@ impl Coordinator {
                 self.reply(peer, request, ToRank::Done);
                 self.stop(now, "shutdown");
             }
-            ToCoordinator::Goodbye => {
-                if let Some(session) = self.peers.session_mut(peer) {
-                    session.goodbye = true;
-                }
+            ToCoordinator::Goodbye { grouped } => {
+                self.goodbye(now, peer, grouped);
                 self.reply(peer, request, ToRank::Done);
             }
         }
@@ -222,6 +254,9 @@ impl Coordinator {
                 Due::Join(key) => self.join_due(now, &key),
                 Due::Notice(comm) => self.notice_due(now, comm),
                 Due::JoinNotice(key) => self.join_notice_due(now, &key),
+                Due::Shrink(comm) => self.shrink_due(now, comm),
+                Due::Pairs => self.pairs_due(now),
+                Due::Deadlock => self.deadlock_due(now),
             }
         }
     }
@@ -271,6 +306,23 @@ impl Coordinator {
             pending: self.batches.len() as u64,
             failures: self.failures,
         }
+    }
+
+    /// A process ends in order.
+    fn goodbye(&mut self, now: HostTime, peer: PeerId, grouped: u32) {
+        let Some(session) = self.peers.session_mut(peer) else { return };
+        session.goodbye = true;
+        let id = session.id;
+        if grouped == 0 {
+            return;
+        }
+        let ranks: Vec<Rank> = self.world.ranks_of(id).into_iter().map(|rank| Rank(rank.0)).collect();
+        let detail = format!(
+            "a group was left open on {}: {grouped} calls between ncclGroupStart and a missing ncclGroupEnd never ran",
+            fakegpu_units::Ranks(&ranks)
+        );
+        let comm = self.comms.values().find(|comm| !comm.ranks_of(id).is_empty()).map(|comm| comm.id);
+        self.event(now, EventKind::Hazard { comm: comm.unwrap_or_default(), detail });
     }
 
     fn open_session(&mut self, now: HostTime, peer: PeerId, request: u64, hello: Hello) {

@@ -25,6 +25,12 @@ pub(crate) enum Due {
     Notice(CommId),
     /// It is time to say who is missing from a rendezvous.
     JoinNotice(RendezvousKey),
+    /// Ranks have waited for the rest of a smaller communicator.
+    Shrink(CommId),
+    /// Matched pairs have waited for the rest of their groups.
+    Pairs,
+    /// Ranks have stood still long enough to look for a circle.
+    Deadlock,
 }
 
 /// The deadlines; each [`Due`] has at most one.

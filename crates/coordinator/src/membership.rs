@@ -32,6 +32,7 @@ impl Coordinator {
         let name = comm.member_name(rank);
         let aborted = how == Leave::Abort;
         self.event(now, EventKind::CommLeft { comm: id, rank, aborted });
+        self.shrinking_without(id, &[rank], &format!("{name} left communicator {id}"));
         if aborted && self.comms[&id].fault.is_none() && !self.comms[&id].is_deserted() {
             let fault = Fault::remote(format!("{name} aborted communicator {id}"));
             self.fail_comm(now, id, FailureKind::Aborted, fault, &[rank]);
@@ -57,18 +58,21 @@ impl Coordinator {
             pid: session.hello.pid,
             program: session.hello.program.clone(),
         };
+        let waited: Vec<CommId> =
+            self.comms.keys().copied().filter(|&id| self.waits_in(session.id, id)).collect();
         self.drop_batches_of(session.id);
         self.meetings_without(now, session.id, &departed);
         let comms: Vec<CommId> = self.comms.keys().copied().collect();
         for id in comms {
-            self.comm_without(now, id, &departed);
+            self.comm_without(now, id, &departed, waited.contains(&id));
         }
         let ranks = self.world.ranks_of(session.id);
+        ranks.iter().for_each(|&rank| self.recorder.forget(rank));
         self.world.forget(session.id);
         self.event(now, EventKind::SessionClosed { session: session.id, ending, ranks });
     }
 
-    fn comm_without(&mut self, now: HostTime, id: CommId, departed: &Departed) {
+    fn comm_without(&mut self, now: HostTime, id: CommId, departed: &Departed, waited: bool) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         let gone: Vec<Rank> = comm
             .ranks_of(departed.session)
@@ -83,11 +87,18 @@ impl Coordinator {
             comm.members[rank.index()].standing = if died { Standing::Dead } else { Standing::Left };
         }
         let process = process_name(departed.pid, &departed.program);
+        let how = if died { "died" } else { "exited" };
+        let what = format!("{} ({process}) {how}", Ranks(&gone));
+        self.shrinking_without(id, &gone, &what);
+        let Some(comm) = self.comms.get_mut(&id) else { return };
         if died && !comm.is_deserted() && comm.fault.is_none() {
             let fault = Fault::remote(sentence::death(comm, &gone, &process));
             self.fail_comm(now, id, FailureKind::RankDied, fault, &gone);
+        } else if waited && comm.fault.is_none() && !comm.is_deserted() {
+            // Its own calls wait with the others' and would be taken for promises.
+            let fault = Fault::remote(format!("{what} in the middle of a call on communicator {id}"));
+            self.fail_comm(now, id, FailureKind::RankLeft, fault, &gone);
         } else {
-            let what = format!("{} ({process}) exited", Ranks(&gone));
             self.fail_if_missed(now, id, &gone, &what, FailureKind::RankLeft);
         }
         self.bury(id);
@@ -99,12 +110,17 @@ impl Coordinator {
         if comm.fault.is_some() {
             return;
         }
-        let missed =
-            comm.slots.iter().find(|slot| gone.iter().any(|rank| slot.entries[rank.index()].is_none()));
-        let waited = missed.and_then(|slot| slot.present().next()).map(|(_, entry)| entry.descriptor);
+        let waited = comm.keys().into_iter().find_map(|key| {
+            let missing = self.missing(key);
+            gone.iter().any(|rank| missing.contains(rank)).then_some((key, missing))
+        });
         let at_barrier = !comm.barrier.is_empty();
         let text = match waited {
-            Some(descriptor) => format!("{what} while others wait for it in {descriptor}"),
+            Some((key, missing)) => {
+                let callers = (0..comm.size()).map(Rank::from_index).filter(|rank| !missing.contains(rank));
+                let call = callers.filter_map(|rank| self.call_at(key, rank)).next().unwrap_or_default();
+                format!("{what} after operation {} while others wait for it in {call}", comm.ran)
+            }
             None if at_barrier => format!("{what} while others wait for it at a barrier"),
             None if matches!(comm.staging, Staging::Mapping { .. }) => {
                 format!("{what} while the communicator was being made")
@@ -129,6 +145,8 @@ impl Coordinator {
             return;
         }
         comm.fault = Some(fault.clone());
+        let comm = &self.comms[&id];
+        let history = self.histories(comm, culprits);
         let globals: Vec<GlobalRank> =
             culprits.iter().filter_map(|rank| Some(comm.members.get(rank.index())?.global)).collect();
         self.failures += 1;
@@ -140,6 +158,7 @@ impl Coordinator {
                 code: fault.code,
                 detail: fault.detail.clone(),
                 culprits: globals,
+                history,
             },
         );
         self.fail_tied(id, &fault);
@@ -187,8 +206,11 @@ impl Coordinator {
     /// Ends everything that waits in a failed communicator and tells its processes.
     fn poison(&mut self, id: CommId, fault: &Fault) {
         self.fail_staging(id, fault);
+        if fault.code != fakegpu_proto::Code::RemoteError {
+            self.fail_shrinking(id, fault);
+        }
         let Some(comm) = self.comms.get_mut(&id) else { return };
-        comm.slots.clear();
+        comm.clear();
         let barrier = std::mem::take(&mut comm.barrier);
         comm.barrier.due_at = barrier.due_at;
         let sessions = comm.live_sessions();
@@ -210,6 +232,7 @@ impl Coordinator {
         if !comm.is_deserted() {
             return;
         }
+        self.fail_shrinking(id, &Fault::usage("the communicator is gone"));
         self.clear_deadlines(id);
         self.comms.remove(&id);
         self.errand(Errand::Detach { comm: id });
@@ -233,10 +256,11 @@ impl Coordinator {
         match size {
             Ok((size, slot_bytes)) => {
                 if let Some(comm) = self.comms.get_mut(&hello.comm) {
-                    comm.members[hello.rank.index()].attached = true;
+                    comm.members[hello.rank.index()].attached.insert(hello.lane);
                 }
                 self.reply(peer, request, ToRank::Attached);
-                self.errand(Errand::Attach { peer, comm: hello.comm, rank: hello.rank, size, slot_bytes });
+                let DataHello { comm, rank, lane, .. } = *hello;
+                self.errand(Errand::Attach { peer, comm, rank, lane, size, slot_bytes });
             }
             Err(fault) => {
                 self.reply(peer, request, ToRank::Failed(fault));
@@ -255,10 +279,12 @@ impl Coordinator {
             .ok_or_else(|| Fault::usage("the data connection's communicator does not exist"))?;
         let member = comm.members.get(hello.rank.index());
         match member {
-            Some(member) if member.session == hello.session && !member.attached => match &comm.fault {
-                Some(fault) => Err(fault.clone()),
-                None => Ok((u32::try_from(comm.size()).unwrap_or(u32::MAX), comm.slot_bytes)),
-            },
+            Some(member) if member.session == hello.session && !member.attached.contains(&hello.lane) => {
+                match &comm.fault {
+                    Some(fault) => Err(fault.clone()),
+                    None => Ok((u32::try_from(comm.size()).unwrap_or(u32::MAX), comm.slot_bytes)),
+                }
+            }
             _ => Err(Fault::usage(format!(
                 "rank {} of communicator {} is not this session's to attach",
                 hello.rank, hello.comm

@@ -20,6 +20,8 @@ pub(crate) enum Occupation {
     Staging(CommId),
     /// A communicator that not all have joined.
     Joining,
+    /// A smaller communicator that not all have asked for.
+    Shrinking(CommId),
 }
 
 /// The ranks that wait, each with one thing that it waits in.
@@ -32,6 +34,7 @@ impl Occupations {
             coordinator.joining().map(|rank| (rank, Occupation::Joining)).collect();
         for comm in coordinator.comms.values() {
             by_rank.extend(comm.staging_ranks().map(|rank| (rank, Occupation::Staging(comm.id))));
+            by_rank.extend(comm.shrinking_ranks().map(|rank| (rank, Occupation::Shrinking(comm.id))));
             by_rank.extend(comm.barrier_ranks().map(|rank| (rank, Occupation::Barrier(comm.id))));
         }
         let calls = coordinator.batches.by_rank();
@@ -49,6 +52,11 @@ impl Comm {
     fn barrier_ranks(&self) -> impl Iterator<Item = GlobalRank> {
         let arrived = self.barrier.arrived.iter().zip(&self.members);
         arrived.filter(|(arrival, _)| arrival.is_some()).map(|(_, member)| member.global)
+    }
+
+    fn shrinking_ranks(&self) -> impl Iterator<Item = GlobalRank> {
+        let ranks = self.shrinking.iter().flat_map(|shrinking| shrinking.ranks());
+        ranks.filter_map(|rank| Some(self.members.get(rank.index())?.global))
     }
 
     fn staging_ranks(&self) -> impl Iterator<Item = GlobalRank> {

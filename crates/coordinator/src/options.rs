@@ -2,7 +2,7 @@
 
 use fakegpu_proto::event::ClusterSummary;
 use fakegpu_proto::{Descriptor, Estimate};
-use fakegpu_units::{HostSpan, NodeIndex};
+use fakegpu_units::{GlobalRank, HostSpan, NodeIndex};
 
 /// The settings of one coordinator.
 #[derive(Clone, Debug)]
@@ -60,10 +60,28 @@ pub struct Work<'a> {
     pub concurrent: u32,
 }
 
+/// A point-to-point operation, as the cost model is asked about it.
+#[derive(Clone, Copy, Debug)]
+pub struct TransferWork {
+    /// The sender's node.
+    pub src: NodeIndex,
+    /// The receiver's node.
+    pub dst: NodeIndex,
+    /// The sender.
+    pub from: GlobalRank,
+    /// The receiver.
+    pub to: GlobalRank,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
 /// Predicts what an operation costs on the simulated cluster.
 pub trait CostModel: Send {
     /// The cost of `work`, with its reason.
     fn estimate(&self, work: &Work<'_>) -> Estimate;
+
+    /// The cost of transfers that start together, in their order; `concurrent` as in [`Work`].
+    fn transfers(&self, works: &[TransferWork], concurrent: u32) -> Vec<Estimate>;
 }
 
 /// The cost model of a cluster where everything is free; for tests.
@@ -73,5 +91,9 @@ pub struct Free;
 impl CostModel for Free {
     fn estimate(&self, _: &Work<'_>) -> Estimate {
         Estimate::default()
+    }
+
+    fn transfers(&self, works: &[TransferWork], _: u32) -> Vec<Estimate> {
+        vec![Estimate::default(); works.len()]
     }
 }

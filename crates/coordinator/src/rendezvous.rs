@@ -1,17 +1,19 @@
 //! Ranks that wait for the rest of their communicator, and the making of it once all have come.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fakegpu_proto::event::FailureKind;
 use fakegpu_proto::{
-    EventKind, Fault, JoinComm, Member, Offer, StagingKind, StagingOutcome, ToRank, UniqueId,
+    EventKind, Fault, Gpu, JoinComm, Member, Offer, Origin, StagingKind, StagingOutcome, ToRank, UniqueId,
 };
 use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, Rank, Ranks, SessionId, VirtualTime};
 
 use crate::barrier::Barrier;
-use crate::comm::{Comm, MemberState, Staging, Standing};
+use crate::comm::{Comm, Lineup, MemberState, Staging, Standing};
 use crate::coordinator::cut_short;
 use crate::deadline::Due;
+use crate::derive::{grow_key, off_offer, short_name};
+use crate::pairs::{Pairs, Signals};
 use crate::session::{Departed, process_name};
 use crate::world::Joiner;
 use crate::{Coordinator, PeerId};
@@ -48,10 +50,34 @@ pub(crate) struct Meeting {
     notice_at: HostTime,
 }
 
+/// A rank of a communicator that is about to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Seat {
+    pub(crate) peer: PeerId,
+    pub(crate) request: u64,
+    pub(crate) session: SessionId,
+    pub(crate) device: u32,
+    pub(crate) listener: Option<String>,
+    pub(crate) at: HostTime,
+}
+
+/// A communicator all of whose ranks have come, by rank.
+#[derive(Debug)]
+pub(crate) struct Founding {
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) members: Vec<Member>,
+    pub(crate) origin: Origin,
+    pub(crate) name: Option<String>,
+}
+
 /// All communicators in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Rendezvous {
     by_id: BTreeMap<RendezvousKey, Meeting>,
+    /// Ids whose communicator was made, with its number, oldest first: an id serves once.
+    used: VecDeque<(RendezvousKey, CommId)>,
+    /// Ids that stand for the meeting of a growing communicator.
+    aliases: VecDeque<(UniqueId, RendezvousKey)>,
     /// Meetings that failed before all had come, oldest first: the latecomers are told at once.
     failed: VecDeque<Failed>,
 }
@@ -62,33 +88,75 @@ struct Failed {
     key: RendezvousKey,
     at: HostTime,
     fault: Fault,
-    /// Who has not heard of it yet.
-    absent: Vec<Rank>,
+    /// The processes that have heard of it.
+    told: BTreeSet<SessionId>,
+    /// Who has not come yet.
+    absent: BTreeSet<Rank>,
 }
 
 /// Failed meetings that are remembered.
 const FAILED_MAX: usize = 256;
 
+/// Used ids and aliases that are remembered, each.
+const USED_MAX: usize = 4_096;
+
 impl Rendezvous {
-    /// What a rank that comes to a failed meeting is told, once. A rank that was there and comes again begins
+    /// What a process that comes to a failed meeting is told, once. A rank that was there and comes again begins
     /// anew, as does whoever comes when `memory` is over: programs may use an id twice.
     fn latecomer(
         &mut self,
         now: HostTime,
         memory: HostSpan,
         key: &RendezvousKey,
-        rank: Rank,
+        (session, rank): (SessionId, Rank),
     ) -> Option<Fault> {
         let at = self.failed.iter().position(|failed| failed.key == *key)?;
         let failed = &mut self.failed[at];
-        if now.since(failed.at) <= memory
-            && let Some(place) = failed.absent.iter().position(|&absent| absent == rank)
-        {
-            failed.absent.swap_remove(place);
+        let is_news = failed.told.insert(session) || failed.absent.contains(&rank);
+        failed.absent.remove(&rank);
+        if now.since(failed.at) <= memory && is_news {
             return Some(failed.fault.clone());
         }
         self.failed.remove(at);
         None
+    }
+
+    /// Ranks that come by this id meet at that key.
+    pub(crate) fn alias(&mut self, unique_id: UniqueId, key: RendezvousKey) {
+        if self.aliases.len() == USED_MAX {
+            self.aliases.pop_front();
+        }
+        self.aliases.push_back((unique_id, key));
+    }
+
+    fn resolve(&self, unique_id: UniqueId) -> RendezvousKey {
+        let alias = self.aliases.iter().rev().find(|(id, _)| *id == unique_id);
+        alias.map_or(unique_id, |(_, key)| key.clone())
+    }
+
+    fn made(&mut self, key: RendezvousKey, comm: CommId) {
+        if self.used.len() == USED_MAX {
+            self.used.pop_front();
+        }
+        self.used.push_back((key, comm));
+    }
+
+    fn user_of(&self, key: &RendezvousKey) -> Option<CommId> {
+        self.used.iter().rev().find(|(used, _)| used == key).map(|(_, comm)| *comm)
+    }
+
+    /// The meeting at which a rank of this connection waits: the id's, or, where it helps a communicator grow
+    /// without knowing the id, wherever it is.
+    fn place_of(&self, peer: PeerId, unique_id: &UniqueId, rank: Rank) -> Option<RendezvousKey> {
+        let waits = |meeting: &Meeting| meeting.by_rank.get(&rank).is_some_and(|waiter| waiter.peer == peer);
+        let key = self.resolve(unique_id.clone());
+        if self.by_id.get(&key).is_some_and(waits) {
+            return Some(key);
+        }
+        let mut grows = self.by_id.iter().filter(|(_, meeting)| {
+            waits(meeting) && meeting.by_rank.get(&rank).is_some_and(|waiter| waiter.join.parent.is_some())
+        });
+        grows.next().map(|(key, _)| key.clone()).filter(|_| unique_id.as_bytes().is_empty())
     }
 
     /// Takes a rank of this connection out of a meeting.
@@ -116,13 +184,18 @@ impl Coordinator {
         if let Err(fault) = check_join(&join) {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
+        let mut join = join;
+        match self.meeting_place(peer, &join) {
+            Ok(key) => join.unique_id = key,
+            Err(fault) => return self.reply(peer, request, ToRank::Failed(fault)),
+        }
         if self.rendezvous.by_id.len() >= MEETINGS_MAX {
             let fault = Fault::system(format!("{MEETINGS_MAX} communicators are being made already"));
             return self.reply(peer, request, ToRank::Failed(fault));
         }
         let key = join.unique_id.clone();
         let timeout = timeout.map_or(self.options.join_timeout, HostSpan::from_millis);
-        if let Some(fault) = self.rendezvous.latecomer(now, timeout, &key, join.rank) {
+        if let Some(fault) = self.rendezvous.latecomer(now, timeout, &key, (session, join.rank)) {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
         let (due_at, notice_at) = (now + timeout, now + self.options.notice_after);
@@ -136,12 +209,39 @@ impl Coordinator {
         let waiter = Waiter { peer, request, session, join, at: now };
         if let Err((fault, waiter)) = self.admit(&key, waiter) {
             self.reply(waiter.peer, waiter.request, ToRank::Failed(fault.clone()));
-            return self.fail_meeting(now, &key, FailureKind::JoinRefused, fault, &[waiter.join.rank]);
+            let told = (&[waiter.join.rank][..], Some(waiter.session));
+            return self.fail_meeting(now, &key, FailureKind::JoinRefused, fault, told);
         }
         let meeting = &self.rendezvous.by_id[&key];
         if meeting.by_rank.len() == meeting.size as usize {
             self.make_comm(now, &key);
         }
+    }
+
+    /// Where a rank meets the others: at its id, or, where a communicator grows, at a place of that communicator.
+    fn meeting_place(&self, peer: PeerId, join: &JoinComm) -> Result<RendezvousKey, Fault> {
+        let Some((parent, rank)) = join.parent else {
+            let key = self.rendezvous.resolve(join.unique_id.clone());
+            return match self.rendezvous.user_of(&key).filter(|_| !join.reusable) {
+                Some(comm) => Err(Fault::usage(format!(
+                    "this unique id ({}) has served already, for communicator {comm}: call ncclGetUniqueId for every communicator",
+                    join.unique_id.short()
+                ))),
+                None => Ok(key),
+            };
+        };
+        let comm = self.owned(peer, parent, rank)?;
+        if let Some(fault) = &comm.fault {
+            return Err(fault.clone());
+        }
+        if rank != join.rank || join.size as usize <= comm.size() {
+            return Err(Fault::argument(format!(
+                "communicator {parent} of {} ranks cannot grow to {}",
+                comm.size(),
+                join.size
+            )));
+        }
+        Ok(grow_key(comm))
     }
 
     /// Seats a rank, or gives back why it cannot be.
@@ -187,6 +287,30 @@ impl Coordinator {
             ));
             return Err((fault, Box::new(waiter)));
         }
+        let payload =
+            |waiter: &Waiter| self.peers.session(waiter.peer).map(|session| session.hello.payload_off);
+        if let Some(other) = meeting.by_rank.values().find(|other| payload(other) != payload(&waiter)) {
+            let word = |off: Option<bool>| if off == Some(true) { "off" } else { "on" };
+            let fault = Fault::usage(format!(
+                "FAKEGPU_PAYLOAD differs: it is {} for rank {rank} and {} for rank {}",
+                word(payload(&waiter)),
+                word(payload(other)),
+                other.join.rank,
+            ));
+            return Err((fault, Box::new(waiter)));
+        }
+        let twin = meeting.by_rank.values().find(|other| same_gpu(&other.join.gpu, &waiter.join.gpu));
+        if let Some((twin, gpu)) = twin.zip(waiter.join.gpu.as_ref()) {
+            let fault = Fault::usage(format!(
+                "rank {} ({}) and rank {rank} ({}) of one communicator both use the GPU {} of one machine: \
+                 call cudaSetDevice (torch.cuda.set_device, or device_id=) with a device of its own on every rank, or set NCCL_MULTI_RANK_GPU_ENABLE=1",
+                twin.join.rank,
+                name(twin, &self.peers),
+                name(&waiter, &self.peers),
+                gpu.id,
+            ));
+            return Err((fault, Box::new(waiter)));
+        }
         meeting.by_rank.insert(rank, waiter);
         Ok(())
     }
@@ -198,13 +322,20 @@ impl Coordinator {
         key: &RendezvousKey,
         failure: FailureKind,
         fault: Fault,
-        told: &[Rank],
+        (told, also): (&[Rank], Option<SessionId>),
     ) {
         let Some(meeting) = self.rendezvous.by_id.remove(key) else { return };
         self.close_meeting(key, &meeting);
         self.failures += 1;
         let absent = meeting.missing().into_iter().filter(|rank| !told.contains(rank)).collect();
-        self.rendezvous.remember(Failed { key: key.clone(), at: now, fault: fault.clone(), absent });
+        let heard = meeting.by_rank.values().map(|waiter| waiter.session).chain(also).collect();
+        self.rendezvous.remember(Failed {
+            key: key.clone(),
+            at: now,
+            fault: fault.clone(),
+            told: heard,
+            absent,
+        });
         for waiter in meeting.by_rank.values() {
             self.reply(waiter.peer, waiter.request, ToRank::Failed(fault.clone()));
         }
@@ -216,6 +347,7 @@ impl Coordinator {
                 code: fault.code,
                 detail: fault.detail,
                 culprits: Vec::new(),
+                history: Vec::new(),
             },
         );
     }
@@ -234,20 +366,38 @@ impl Coordinator {
             Err(why) => {
                 let fault = Fault::usage(why);
                 self.rendezvous.by_id.insert(key.clone(), meeting);
-                return self.fail_meeting(now, key, FailureKind::JoinRefused, fault, &[]);
+                return self.fail_meeting(now, key, FailureKind::JoinRefused, fault, (&[], None));
             }
         };
+        let seats = waiters.iter().map(|waiter| waiter.seat()).collect();
+        let parent = waiters.iter().find_map(|waiter| waiter.join.parent).map(|(parent, _)| parent);
+        let origin = parent.map_or(Origin::Id, |parent| Origin::Grow { parent });
+        let name = waiters.iter().find_map(|waiter| waiter.join.name.clone());
+        if let Some(parent) = parent.and_then(|parent| self.comms.get_mut(&parent)) {
+            parent.grown += 1;
+        }
+        let reusable = waiters.iter().any(|waiter| waiter.join.reusable);
+        let id = self.found(now, Founding { seats, members, origin, name });
+        if !reusable {
+            self.rendezvous.made(key.clone(), id);
+        }
+    }
+
+    /// Makes a communicator of ranks that have all come, and offers them a way to move bytes.
+    pub(crate) fn found(&mut self, now: HostTime, founding: Founding) -> CommId {
+        let Founding { seats, members, origin, name } = founding;
         self.comms_made += 1;
         let id = CommId(self.comms_made);
-        let (offer, chunk) = self.offer(&waiters);
-        let slot_bytes = slot_bytes(meeting.size, chunk, self.options.staging_bytes_max);
+        let size = u32::try_from(members.len()).unwrap_or(u32::MAX);
+        let (offer, chunk) = self.offer(&seats);
+        let slot_bytes = slot_bytes(size, chunk, self.options.staging_bytes_max);
         let refused = match &offer {
-            Offer::Shared { .. } => None,
+            Offer::Shared { .. } | Offer::Off => None,
             Offer::Streamed { why } => Some((None, why.clone())),
         };
-        let timeout = waiters
+        let timeout = seats
             .iter()
-            .filter_map(|waiter| self.peers.session(waiter.peer)?.hello.collective_timeout_ms)
+            .filter_map(|seat| self.peers.session(seat.peer)?.hello.collective_timeout_ms)
             .min()
             .map(HostSpan::from_millis);
         let staging_at = now + self.options.staging_timeout;
@@ -255,28 +405,35 @@ impl Coordinator {
         let comm = Comm {
             id,
             nodes: members.iter().map(|member| member.node).collect(),
-            members: waiters
-                .iter()
-                .zip(&members)
-                .map(|(waiter, member)| member_state(waiter, member))
-                .collect(),
+            members: seats.iter().zip(&members).map(|(seat, member)| member_state(seat, member)).collect(),
             staging: Staging::Mapping {
-                told: vec![None; waiters.len()],
+                told: vec![None; seats.len()],
                 count: 0,
                 refused,
-                waits: waiters.iter().map(|waiter| now.since(waiter.at)).collect(),
+                waits: seats.iter().map(|seat| now.since(seat.at)).collect(),
+                off: offer == Offer::Off,
             },
             fault: None,
             slot_bytes,
             timeout,
             barrier: Barrier::default(),
-            slots: VecDeque::new(),
-            base: 0,
+            order: Lineup::default(),
+            exchanges: Lineup::default(),
+            pairs: Pairs::default(),
+            signals: Signals::default(),
+            ran: 0,
             history: VecDeque::new(),
+            origin,
+            name: short_name(name),
+            revoked: false,
+            shrinking: None,
+            grown: 0,
+            crossed: BTreeSet::new(),
+            types_told: false,
             busy_until: VirtualTime::ZERO,
             busy_from: VirtualTime::ZERO,
             staging_at: Some(staging_at),
-            front_at: now,
+            moved_at: now,
             due_at: None,
             notice_at: None,
             conflict_at: None,
@@ -284,11 +441,15 @@ impl Coordinator {
             stream_fault: None,
         };
         self.comms.insert(id, comm);
-        for waiter in &waiters {
-            let joined =
-                ToRank::Joined { comm: id, members: members.clone(), offer: offer.clone(), slot_bytes };
-            self.reply(waiter.peer, waiter.request, joined);
+        for (rank, seat) in (0..).map(Rank).zip(&seats) {
+            let (members, offer) = (members.clone(), offer.clone());
+            self.reply(
+                seat.peer,
+                seat.request,
+                ToRank::Joined { comm: id, rank, members, offer, slot_bytes },
+            );
         }
+        id
     }
 
     fn seat(&mut self, now: HostTime, waiters: &[&Waiter]) -> Result<Vec<Member>, String> {
@@ -320,16 +481,19 @@ impl Coordinator {
     }
 
     /// How bytes may move: by shared memory where all stand on one host and nobody refuses.
-    fn offer(&self, waiters: &[&Waiter]) -> (Offer, Option<u32>) {
+    fn offer(&self, seats: &[Seat]) -> (Offer, Option<u32>) {
         let hellos: Vec<_> =
-            waiters.iter().filter_map(|waiter| Some(&self.peers.session(waiter.peer)?.hello)).collect();
+            seats.iter().filter_map(|seat| Some(&self.peers.session(seat.peer)?.hello)).collect();
         let chunk = hellos.iter().filter_map(|hello| hello.chunk_bytes).min();
-        let offer = if hellos.iter().any(|hello| hello.force_socket) {
+        let off = off_offer(hellos.iter().any(|hello| hello.payload_off));
+        let offer = if let Some(off) = off {
+            off
+        } else if hellos.iter().any(|hello| hello.force_socket) {
             Offer::Streamed { why: "FAKEGPU_STAGING_FORCE_SOCKET is set".to_owned() }
         } else if hellos.windows(2).any(|pair| pair[0].host != pair[1].host) {
             Offer::Streamed { why: "the ranks stand on different hosts".to_owned() }
         } else {
-            match waiters.first().and_then(|leader| leader.join.listener.clone()) {
+            match seats.first().and_then(|leader| leader.listener.clone()) {
                 Some(listener) => Offer::Shared { listener },
                 None => Offer::Streamed { why: "rank 0 could not open a private socket".to_owned() },
             }
@@ -373,12 +537,17 @@ impl Coordinator {
     fn staging_decided(&mut self, now: HostTime, id: CommId) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         let members: Vec<GlobalRank> = comm.members.iter().map(|member| member.global).collect();
-        let Staging::Mapping { told, refused, waits, .. } =
+        let Staging::Mapping { told, refused, waits, off, .. } =
             std::mem::replace(&mut comm.staging, Staging::Ready(StagingKind::Shared))
         else {
             return;
         };
-        let kind = if refused.is_some() { StagingKind::Streamed } else { StagingKind::Shared };
+        let kind = match refused {
+            _ if off => StagingKind::Off,
+            Some(_) => StagingKind::Streamed,
+            None => StagingKind::Shared,
+        };
+        let (origin, name) = (comm.origin, comm.name.clone());
         comm.staging = Staging::Ready(kind);
         self.deadlines.clear(comm.staging_at.take(), Due::Staging(id));
         for (peer, request) in told.into_iter().flatten() {
@@ -392,6 +561,8 @@ impl Coordinator {
                 waits,
                 staging: kind,
                 fallback: refused.map(|(_, why)| why),
+                origin,
+                name,
             },
         );
     }
@@ -414,6 +585,10 @@ impl Coordinator {
 
     /// A rank has given up on its join: it waits no more, and the others wait as if it had not come.
     pub(crate) fn cancel_join(&mut self, peer: PeerId, request: u64, key: &RendezvousKey, rank: Rank) {
+        let Some(key) = self.rendezvous.place_of(peer, key, rank) else {
+            return self.reply(peer, request, ToRank::Done);
+        };
+        let key = &key;
         if let Some(waiter) = self.rendezvous.withdraw(peer, key, rank) {
             let fault = Fault::usage("the join was cancelled");
             self.reply(waiter.peer, waiter.request, ToRank::Failed(fault));
@@ -448,7 +623,7 @@ impl Coordinator {
             now.since(meeting.first_at),
             self.absence(key, meeting)
         );
-        self.fail_meeting(now, key, FailureKind::JoinTimeout, Fault::system(text), &[]);
+        self.fail_meeting(now, key, FailureKind::JoinTimeout, Fault::system(text), (&[], None));
     }
 
     pub(crate) fn join_notice_due(&mut self, now: HostTime, key: &RendezvousKey) {
@@ -489,9 +664,23 @@ impl Coordinator {
                 other.short()
             ));
         } else {
-            text.push_str(", which never called ncclCommInitRank");
+            text.push_str(", which never called ncclCommInitRank with this id");
+            text.push_str(self.world_hint(meeting, &missing));
         }
         text
+    }
+
+    /// Why somebody may be missing, as far as can be guessed.
+    fn world_hint(&self, meeting: &Meeting, missing: &[Rank]) -> &'static str {
+        let alone = meeting.by_rank.len() == 1 && meeting.size > 1;
+        let live = missing.iter().any(|rank| self.world.placed(GlobalRank(rank.0)).is_some());
+        match (live, alone) {
+            (true, _) => " (a process of that rank is alive and connected)",
+            (false, true) => {
+                " (did every rank call ncclGetUniqueId? One rank must, and give its id to the others)"
+            }
+            (false, false) => "",
+        }
     }
 
     /// A process is gone: whoever waits with it is told. That it will be missed elsewhere is not known: the
@@ -519,7 +708,7 @@ impl Coordinator {
                 meeting.size,
                 key.short()
             ));
-            self.fail_meeting(now, &key, FailureKind::RankDied, fault, &held);
+            self.fail_meeting(now, &key, FailureKind::RankDied, fault, (&held, None));
         }
     }
 }
@@ -552,15 +741,34 @@ impl Meeting {
     }
 }
 
-fn member_state(waiter: &Waiter, member: &Member) -> MemberState {
+impl Waiter {
+    fn seat(&self) -> Seat {
+        Seat {
+            peer: self.peer,
+            request: self.request,
+            session: self.session,
+            device: self.join.device,
+            listener: self.join.listener.clone(),
+            at: self.at,
+        }
+    }
+}
+
+fn member_state(seat: &Seat, member: &Member) -> MemberState {
     MemberState {
-        session: waiter.session,
+        session: seat.session,
         global: member.global,
         pid: member.pid,
+        device: seat.device,
         standing: Standing::Member,
         next: 0,
-        attached: false,
+        next_exchange: 0,
+        attached: BTreeSet::new(),
     }
+}
+
+fn same_gpu(one: &Option<Gpu>, two: &Option<Gpu>) -> bool {
+    one.is_some() && one == two
 }
 
 /// Bytes of one rank's slot of a round. Two rounds of slots and results of all ranks stay within the staging

@@ -33,6 +33,8 @@ pub(crate) struct Session {
     pub(crate) hello: Hello,
     /// Set once it has said goodbye, so that the end of its connection is no death.
     pub(crate) goodbye: bool,
+    /// Hazards that it has told.
+    pub(crate) hazards: u32,
 }
 
 /// A process that is gone, for the sentences of those who still wait for it.
@@ -74,7 +76,7 @@ impl Peers {
         let peer = self.by_id.get_mut(&id)?;
         self.sessions_made += 1;
         let session = SessionId(self.sessions_made);
-        peer.role = Role::Session(Box::new(Session { id: session, hello, goodbye: false }));
+        peer.role = Role::Session(Box::new(Session { id: session, hello, goodbye: false, hazards: 0 }));
         self.peer_of_session.insert(session, id);
         Some(session)
     }

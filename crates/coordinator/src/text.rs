@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fakegpu_proto::text::{TextError, TextLine, TextRequest, ok_line};
-use fakegpu_proto::{PROTOCOL_VERSION, UniqueId};
+use fakegpu_proto::{TEXT_VERSION, UniqueId};
 use fakegpu_units::{CommId, HostSpan, HostTime, Rank, Ranks, SeqNo};
 
 use crate::session::Role;
@@ -148,11 +148,11 @@ impl Coordinator {
         match request {
             TextRequest::Ping => Ok(Some(ok_line(&[
                 ("status", &"ready"),
-                ("version", &PROTOCOL_VERSION),
+                ("version", &TEXT_VERSION),
                 ("transport", &self.options.transport),
             ]))),
             TextRequest::Hello { client } => {
-                Ok(Some(ok_line(&[("client", &client), ("version", &PROTOCOL_VERSION)])))
+                Ok(Some(ok_line(&[("client", &client), ("version", &TEXT_VERSION)])))
             }
             TextRequest::Stats => {
                 let stats = self.stats();

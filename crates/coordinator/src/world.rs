@@ -176,6 +176,11 @@ impl World {
         self.by_device.get(&(session, device)).copied()
     }
 
+    /// The job's ranks whose processes are connected.
+    pub(crate) fn ranks(&self) -> impl Iterator<Item = GlobalRank> {
+        self.by_rank.keys().copied()
+    }
+
     pub(crate) fn placed(&self, rank: GlobalRank) -> Option<&Placed> {
         self.by_rank.get(&rank)
     }

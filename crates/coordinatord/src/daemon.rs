@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use fakegpu_coordinator::{Coordinator, Errand, Options, PeerId};
-use fakegpu_proto::ToCoordinator;
+use fakegpu_proto::{Lane, ToCoordinator};
 use fakegpu_transport::Listener;
 use fakegpu_transport_tcp::TcpDoor;
 use fakegpu_transport_uds::UdsListener;
@@ -24,6 +24,7 @@ use crate::connection::{Connection, Reading, Said};
 use crate::model::FabricModel;
 use crate::relay::{Relays, StreamFailure};
 use crate::report::Reporter;
+use crate::switch::Switches;
 use crate::{Setup, model};
 
 const LISTENER: Token = Token(0);
@@ -58,6 +59,7 @@ pub struct Daemon {
     /// Whether connections may be waiting that could not be accepted.
     accept_again: bool,
     relays: Relays,
+    switches: Switches,
     stream_failures: Receiver<StreamFailure>,
     signals: UnixStream,
     reporter: Reporter,
@@ -109,6 +111,7 @@ impl Daemon {
             again: Vec::new(),
             ended: BTreeSet::new(),
             accept_again: false,
+            switches: Switches::new(sender.clone(), Arc::clone(&waker)),
             relays: Relays::new(sender, waker, setup.no_uring),
             stream_failures,
             signals,
@@ -391,18 +394,24 @@ impl Daemon {
 
     fn run_errand(&mut self, errand: Errand) {
         match errand {
-            Errand::Attach { peer, comm, rank, size, slot_bytes } => {
+            Errand::Attach { peer, comm, rank, lane, size, slot_bytes } => {
                 let Some(connection) = self.connections.remove(&peer) else { return };
                 self.unwatch(&connection);
                 let now = self.now();
                 match connection.into_wire() {
-                    Ok(wire) => self.relays.attach(comm, rank, size, slot_bytes, wire),
+                    Ok(wire) => match lane {
+                        Lane::Collectives => self.relays.attach(comm, rank, size, slot_bytes, wire),
+                        Lane::Transfers => self.switches.attach(comm, rank, size, slot_bytes, wire),
+                    },
                     Err(error) => self.coordinator.handle_stream_failure(now, comm, &error.to_string()),
                 }
                 self.coordinator.handle_disconnect(now, peer);
             }
             Errand::Stream { comm, seq: _, descriptor } => self.stream(comm, descriptor),
-            Errand::Detach { comm } => self.relays.detach(comm),
+            Errand::Detach { comm } => {
+                self.relays.detach(comm);
+                self.switches.detach(comm);
+            }
             Errand::Close(peer) => {
                 if let Some(connection) = self.connections.get_mut(&peer) {
                     connection.closing = true;
@@ -451,6 +460,7 @@ impl Daemon {
             }
         }
         self.relays.detach_all();
+        self.switches.detach_all();
     }
 }
 

@@ -24,6 +24,7 @@ mod model;
 mod relay;
 mod report;
 mod setup;
+mod switch;
 
 pub use daemon::Daemon;
 pub use setup::Setup;

@@ -2,8 +2,8 @@
 
 use fakegpu_config::Cluster;
 use fakegpu_config::cluster::LinkClass;
-use fakegpu_coordinator::{CostModel, Work};
-use fakegpu_fabric::{Model, Query, TwoClass};
+use fakegpu_coordinator::{CostModel, TransferWork, Work};
+use fakegpu_fabric::{Model, Query, TransferQuery, TwoClass};
 use fakegpu_proto::Estimate;
 use fakegpu_proto::event::{ClusterSummary, LinkSummary, NodeSummary};
 
@@ -29,6 +29,14 @@ impl CostModel for FabricModel {
             nodes: work.nodes,
             concurrent: work.concurrent,
         })
+    }
+
+    fn transfers(&self, works: &[TransferWork], concurrent: u32) -> Vec<Estimate> {
+        let query = |work: &TransferWork| {
+            let TransferWork { src, dst, from, to, bytes } = *work;
+            TransferQuery { src, dst, from, to, bytes }
+        };
+        self.0.transfers(&works.iter().map(query).collect::<Vec<_>>(), concurrent)
     }
 }
 

@@ -99,6 +99,12 @@ fn trace(event: &Event) {
         EventKind::Operation { comm, seq, descriptor, .. } => {
             tracing::debug!(comm = comm.0, seqno = seq.0, "{descriptor}")
         }
+        EventKind::Transfer { comm, src, transfer, .. } => {
+            tracing::debug!(comm = comm.0, src = src.0, "{transfer}")
+        }
+        EventKind::Put { comm, src, dst, bytes, .. } => {
+            tracing::debug!(comm = comm.0, src = src.0, dst = dst.0, bytes, "put")
+        }
         EventKind::Stopped { why } => tracing::info!(why, "stopping"),
         EventKind::Started { .. }
         | EventKind::ClusterChanged { .. }

@@ -19,9 +19,7 @@ static EDGE: OnceLock<Edge> = OnceLock::new();
 
 fn edge() -> &'static Edge {
     EDGE.get_or_init(|| {
-        let vars = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let runtime = Runtime::new(vars, Box::new(PosixSpawn));
+        let runtime = Runtime::new(variables(), Box::new(PosixSpawn));
         log::start(runtime.log_level());
         exit::at_exit(|| {
             if let Some(edge) = EDGE.get() {
@@ -30,4 +28,10 @@ fn edge() -> &'static Edge {
         });
         Edge::new(runtime)
     })
+}
+
+/// The process's environment, as far as it is text.
+pub(crate) fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }

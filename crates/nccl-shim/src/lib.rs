@@ -5,7 +5,8 @@
 //! Nothing runs when the library is loaded: no constructor, no signal handler, no allocator, no global logger.
 //! Whatever a backend needs from the environment it reads at the first call.
 //!
-//! Read `exports` first, then `choice`, then `edge`, where C's pointers and numbers become words of ours.
+//! Read `exports` first, then `choice`, then `edge`, where C's pointers and numbers become words of ours, row by row:
+//! `collective` for the collectives, `answers` for the rest.
 //!
 //! ```c
 //! int version;
@@ -14,7 +15,10 @@
 //!
 //! Sources: the export list of NCCL 2.32.3, whose symbols carry no version.
 
+mod answers;
 mod choice;
+mod collective;
+mod cuda;
 mod edge;
 mod exit;
 mod exports;

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use fakegpu_simulate::Spawn;
+use fakegpu_simulate::{Spawn, THREAD_NAME};
 
 /// Starts programs by posix_spawn.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,35 @@ impl Spawn for PosixSpawn {
             .collect::<Result<Vec<_>, _>>()?;
         spawn_detached(&program, &argv, &envp)
     }
+
+    fn start_thread(&self, job: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+        let before = block_signals()?;
+        let builder = std::thread::Builder::new().name(THREAD_NAME.to_owned()).stack_size(STACK_BYTES);
+        // The new thread inherits the mask, so that the program's signals stay its own.
+        let started = builder.spawn(job).map(drop);
+        restore_signals(&before)?;
+        started
+    }
+}
+
+/// Enough for a plan and a few frames; a program may have thousands of communicators.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Blocks all signals in this thread; gives the mask that was there.
+fn block_signals() -> io::Result<libc::sigset_t> {
+    let mut all = MaybeUninit::uninit();
+    // SAFETY: the pointer is to memory for exactly this type, which the call initialises.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: `all` was initialised above, and `before` is writable.
+    check(unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) })?;
+    // SAFETY: initialised by the successful call above.
+    Ok(unsafe { before.assume_init() })
+}
+
+fn restore_signals(mask: &libc::sigset_t) -> io::Result<()> {
+    // SAFETY: the mask is initialised, and NULL asks for no answer.
+    check(unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) })
 }
 
 /// A NULL-terminated array of pointers into `strings`, which must outlive its use.
@@ -186,6 +215,26 @@ mod tests {
     fn the_child_has_exactly_the_environment_it_is_given() {
         let environment = [("ONLY".into(), "this".into())];
         assert_eq!(run("[ \"$ONLY\" = this ] && [ -z \"$HOME\" ]", &environment), 0);
+    }
+
+    #[test]
+    fn a_thread_of_ours_takes_no_signals_and_leaves_the_callers_mask_alone() {
+        let is_blocked = |signal| {
+            let mut mask = MaybeUninit::uninit();
+            // SAFETY: NULL changes nothing, and `mask` is writable.
+            check(unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), mask.as_mut_ptr()) })
+                .unwrap();
+            // SAFETY: initialised by the successful call above.
+            unsafe { libc::sigismember(mask.as_ptr(), signal) == 1 }
+        };
+        let (told, seen) = std::sync::mpsc::channel();
+        PosixSpawn
+            .start_thread(Box::new(move || {
+                told.send((is_blocked(libc::SIGTERM), is_blocked(libc::SIGUSR1))).unwrap()
+            }))
+            .unwrap();
+        assert_eq!(seen.recv().unwrap(), (true, true));
+        assert!(!is_blocked(libc::SIGTERM) && !is_blocked(libc::SIGUSR1));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use fakegpu_units::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, Descriptor, StagingKind};
+use crate::{Code, Descriptor, StagingKind, Transfer};
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -129,6 +129,51 @@ pub enum FailureKind {
     JoinRefused,
     /// Tensor bytes could not be moved.
     Staging,
+    /// Ranks wait for each other in a circle.
+    Deadlock,
+    /// A rank revoked its communicator, or made a smaller one from it.
+    Revoked,
+    /// It was asked for, to see what the program does.
+    Injected,
+}
+
+/// How a communicator came to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "by")]
+pub enum Origin {
+    /// By a unique id.
+    #[default]
+    Id,
+    /// By `ncclCommSplit`.
+    Split {
+        /// From this one.
+        parent: CommId,
+        /// The colour.
+        color: u32,
+    },
+    /// By `ncclCommShrink`.
+    Shrink {
+        /// From this one.
+        parent: CommId,
+    },
+    /// By `ncclCommGrow`.
+    Grow {
+        /// From this one.
+        parent: CommId,
+    },
+}
+
+/// What a rank did before a failure: its last calls, and where it stood.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RankHistory {
+    /// The rank.
+    pub rank: GlobalRank,
+    /// Operations it had submitted.
+    pub calls: u64,
+    /// The last of them, oldest first, as sentences name them.
+    pub recent: Vec<String>,
+    /// What it waited in, or that it was outside NCCL.
+    pub doing: String,
 }
 
 /// What can happen.
@@ -188,6 +233,12 @@ pub enum EventKind {
         staging: StagingKind,
         /// Why not by shared memory, where that was wanted.
         fallback: Option<String>,
+        /// How it came to be.
+        #[serde(default)]
+        origin: Origin,
+        /// The name its program gave it.
+        #[serde(default)]
+        name: Option<String>,
     },
     /// A rank left a communicator.
     CommLeft {
@@ -217,6 +268,43 @@ pub enum EventKind {
         /// Chunks the tensor was staged in.
         chunks: u64,
     },
+    /// Both ranks of a pair have called; the bytes move. Parts of an `ncclAlltoAll`, `ncclGather` or
+    /// `ncclScatter` that both ranks called by that name are in that operation's event instead.
+    Transfer {
+        /// The communicator.
+        comm: CommId,
+        /// The rank that sends.
+        src: Rank,
+        /// The rank that receives.
+        dst: Rank,
+        /// The sender's side.
+        transfer: Transfer,
+        /// How long the sender waited for the receiver.
+        send_wait: HostSpan,
+        /// How long the receiver waited for the sender.
+        recv_wait: HostSpan,
+        /// When it starts in the model.
+        start: VirtualTime,
+        /// What it costs there.
+        estimate: Estimate,
+        /// Chunks it was staged in.
+        chunks: u64,
+    },
+    /// A rank wrote into a peer's window.
+    Put {
+        /// The communicator.
+        comm: CommId,
+        /// The rank that wrote.
+        src: Rank,
+        /// The rank whose window it was.
+        dst: Rank,
+        /// How many bytes.
+        bytes: u64,
+        /// When it starts in the model.
+        start: VirtualTime,
+        /// What it costs there.
+        estimate: Estimate,
+    },
     /// A barrier completed.
     Barrier {
         /// The communicator.
@@ -243,6 +331,9 @@ pub enum EventKind {
         detail: String,
         /// The job's ranks at fault, as far as known.
         culprits: Vec<GlobalRank>,
+        /// What its members did before; the culprits first, and not all of a large communicator.
+        #[serde(default)]
+        history: Vec<RankHistory>,
     },
     /// The coordinator ends.
     Stopped {

@@ -3,8 +3,9 @@
 //! No sockets, no clocks: framing works on byte slices, and every length is bounded before memory is taken,
 //! because the bytes come from whoever connected.
 //!
-//! Read [`Descriptor`] (one rank's view of one operation, and what matches what), then [`ToCoordinator`] and
-//! [`ToRank`], then [`Event`], from which every report is folded.
+//! Read [`Descriptor`] (one rank's view of a collective, and what matches what) and [`Action`] (everything a rank can
+//! ask for), then [`ToCoordinator`] and [`ToRank`], then [`Event`], from which every report is folded, and
+//! [`Snapshot`] (a live job).
 //!
 //! ```
 //! use fakegpu_proto::{FrameReader, ToCoordinator, frame};
@@ -19,21 +20,28 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod action;
 pub mod descriptor;
 pub mod event;
 pub mod fault;
 pub mod frame;
 pub mod message;
+pub mod snapshot;
 pub mod text;
 
+pub use action::{Action, ActionSignature, Awaited, Direction, Split, Transfer, Window};
 pub use descriptor::{Conflict, Descriptor, Signature};
-pub use event::{Estimate, Event, EventKind, Flow};
+pub use event::{Estimate, Event, EventKind, Flow, Origin, RankHistory};
 pub use fault::{Code, Fault};
 pub use frame::{FrameError, FrameReader, Header};
 pub use message::{
-    DataHello, Hello, JoinComm, Leave, Member, Offer, Placement, Release, StagingKind, StagingOutcome,
-    StatsReply, ToCoordinator, ToRank, UniqueId,
+    DataHello, Gpu, Hello, JoinComm, Lane, Leave, Member, Offer, Placement, Release, ShrinkComm, StagingKind,
+    StagingOutcome, StatsReply, ToCoordinator, ToRank, UniqueId,
 };
+pub use snapshot::{CommView, RankView, Snapshot};
 
 /// The protocol's version; a peer with another one is refused by name.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
+
+/// The text protocol's version, which scripts look at.
+pub const TEXT_VERSION: u16 = 1;

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use fakegpu_units::{CommId, GlobalRank, NodeIndex, Rank, SessionId};
+use fakegpu_units::{CommId, GlobalRank, NodeIndex, Rank, SessionId, VirtualSpan};
 use serde::{Deserialize, Serialize};
 
-use crate::{Descriptor, Fault};
+use crate::{Action, Fault, Snapshot};
 
 /// NCCL's 128 opaque bytes. Rendezvous is by their value, whoever made them.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct UniqueId(Vec<u8>);
 
 impl UniqueId {
@@ -55,7 +55,7 @@ pub struct Placement {
 }
 
 /// The first message of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// The process.
     pub pid: u32,
@@ -79,10 +79,21 @@ pub struct Hello {
     pub collective_timeout_ms: Option<u64>,
     /// The environment's chunk size for staging.
     pub chunk_bytes: Option<u32>,
+    /// Whether it wants operations matched, timed and counted, but no bytes moved (`FAKEGPU_PAYLOAD=off`).
+    pub payload_off: bool,
+}
+
+/// The GPU a rank sits on, where a CUDA runtime says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// What tells machines apart: `NCCL_HOSTID`, else the machine's own identity.
+    pub host: String,
+    /// What tells GPUs of one machine apart: a PCI bus id, or a UUID.
+    pub id: String,
 }
 
 /// One rank asks to join a communicator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinComm {
     /// The rendezvous.
     pub unique_id: UniqueId,
@@ -94,6 +105,31 @@ pub struct JoinComm {
     pub device: u32,
     /// Where rank 0 hands out the shared segment: the name of a private listening socket.
     pub listener: Option<String>,
+    /// Its GPU, where there is one; two ranks of a communicator on one GPU are refused.
+    pub gpu: Option<Gpu>,
+    /// Whether the id may be met at again once its communicator is complete (`NCCL_COMM_ID`).
+    pub reusable: bool,
+    /// The communicator that grows, and the caller's rank in it; `None` for newcomers and for new communicators.
+    pub parent: Option<(CommId, Rank)>,
+    /// The communicator's name, for people.
+    pub name: Option<String>,
+}
+
+/// One rank asks for a communicator without some of its ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShrinkComm {
+    /// The communicator.
+    pub parent: CommId,
+    /// The caller.
+    pub rank: Rank,
+    /// The ranks to leave out; sorted, each once.
+    pub exclude: Vec<Rank>,
+    /// Whether operations in flight in the parent are stopped first.
+    pub abort: bool,
+    /// As in [`JoinComm`].
+    pub listener: Option<String>,
+    /// As in [`JoinComm`].
+    pub name: Option<String>,
 }
 
 /// How a rank leaves a communicator.
@@ -135,8 +171,67 @@ pub enum ToCoordinator {
     /// Operations to match, all or nothing; answered by [`ToRank::Go`] or [`ToRank::Failed`].
     Submit {
         /// In call order.
-        ops: Vec<(CommId, Rank, Descriptor)>,
+        ops: Vec<(CommId, Rank, Action)>,
+        /// The calling thread, numbered by its process: who else could still call for these ranks.
+        thread: u64,
     },
+    /// The thread that submitted this goes on without waiting: it drives further ranks.
+    PutOff {
+        /// The submission's request number.
+        submission: u64,
+    },
+    /// Make a communicator without some ranks; answered like a join.
+    Shrink(Box<ShrinkComm>),
+    /// Stop what is in flight in a communicator and accept no further operation of it.
+    Revoke {
+        /// The communicator.
+        comm: CommId,
+        /// The rank that revokes.
+        rank: Rank,
+    },
+    /// New ranks will come for this communicator by this id.
+    GrowId {
+        /// The communicator.
+        comm: CommId,
+        /// The rank that asks.
+        rank: Rank,
+        /// The id it made.
+        unique_id: UniqueId,
+    },
+    /// A rank signals a peer.
+    Signal {
+        /// The communicator.
+        comm: CommId,
+        /// Who signals.
+        rank: Rank,
+        /// Whom.
+        peer: Rank,
+    },
+    /// The rank's library saw something that fails nothing but deserves a place in the report.
+    Hazard {
+        /// The communicator.
+        comm: CommId,
+        /// The rank.
+        rank: Rank,
+        /// What it saw.
+        detail: String,
+    },
+    /// What would these operations of the caller's cost, were all ranks to call them now? Nothing is matched.
+    Predict {
+        /// In call order.
+        ops: Vec<(CommId, Rank, Action)>,
+    },
+    /// The rank was asked to fail here (`FAKEGPU_NCCL_FAULT_*`): its communicator fails on all ranks.
+    Inject {
+        /// The communicator.
+        comm: CommId,
+        /// The rank.
+        rank: Rank,
+        /// Which operation, and who asked for it.
+        detail: String,
+    },
+    /// Who waits for whom?
+    Inspect,
     /// All ranks meet; answered when all have come.
     Barrier {
         /// The communicator.
@@ -176,7 +271,10 @@ pub enum ToCoordinator {
     /// Write the report and end.
     Shutdown,
     /// The process ends in order.
-    Goodbye,
+    Goodbye {
+        /// Calls that its threads had grouped and never ended.
+        grouped: u32,
+    },
 }
 
 /// What makes a second connection a rank's data connection.
@@ -190,6 +288,17 @@ pub struct DataHello {
     pub comm: CommId,
     /// The rank.
     pub rank: Rank,
+    /// What it will carry.
+    pub lane: Lane,
+}
+
+/// What a data connection carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Lane {
+    /// The rounds of collectives; opened when the communicator is made.
+    Collectives,
+    /// Point-to-point operations; opened when the rank takes part in its first one.
+    Transfers,
 }
 
 /// One member of a communicator.
@@ -218,6 +327,8 @@ pub enum Offer {
         /// Why not by shared memory.
         why: String,
     },
+    /// Bytes are not moved at all.
+    Off,
 }
 
 /// How tensor bytes move in a communicator, decided.
@@ -228,6 +339,8 @@ pub enum StagingKind {
     Shared,
     /// Through data connections to the coordinator.
     Streamed,
+    /// Not at all: operations are matched, timed and counted only.
+    Off,
 }
 
 /// Which operations of a submission may run.
@@ -237,6 +350,9 @@ pub enum Release {
     Rest,
     /// These, by their place in the submission; more will be said.
     Some(Vec<u32>),
+    /// The submission's one collective runs as point-to-point operations, since some rank called it so. From here
+    /// on, places mean the transfers: to rank 0, from rank 0, to rank 1, and so on. More will be said.
+    Pairwise,
 }
 
 /// Numbers about a coordinator.
@@ -270,6 +386,8 @@ pub enum ToRank {
     Joined {
         /// The communicator.
         comm: CommId,
+        /// The caller's rank in it.
+        rank: Rank,
         /// Its members by rank.
         members: Vec<Member>,
         /// How bytes may move.
@@ -286,7 +404,19 @@ pub enum ToRank {
     },
     /// Operations of the submission may run: those of one communicator in order, those of several side by side.
     Go(Release),
-    /// A barrier is complete, or a rank has left.
+    /// All ranks have said what becomes a window.
+    Window {
+        /// Where rank 0 collects and hands out descriptors of memory; `None` where there will be no window.
+        listener: Option<String>,
+        /// Bytes of every rank's part.
+        bytes: Vec<u64>,
+    },
+    /// What all ranks agreed on.
+    Agreed {
+        /// Whether it went well everywhere.
+        fine: bool,
+    },
+    /// A barrier is complete, or a rank has left, or a split left the caller out.
     Done,
     /// The data connection is accepted.
     Attached,
@@ -303,6 +433,10 @@ pub enum ToRank {
     Notice(String),
     /// Answer to stats.
     Stats(StatsReply),
+    /// Answer to a prediction.
+    Predicted(VirtualSpan),
+    /// Answer to an inspection.
+    Snapshot(Box<Snapshot>),
 }
 
 #[cfg(test)]

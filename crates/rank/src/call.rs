@@ -161,6 +161,23 @@ impl Call {
     }
 }
 
+/// Reductions of 8-bit floats are compiled for compute capability 9.0 and later only; moving them is not.
+///
+/// # Errors
+/// Where the GPU of this compute capability has none.
+pub fn check_capability(descriptor: &Descriptor, capability: (u32, u32)) -> Result<(), Fault> {
+    if descriptor.reduce.is_none() || !descriptor.data_type.is_fp8() || capability >= (9, 0) {
+        return Ok(());
+    }
+    Err(Fault::argument(format!(
+        "{} of {}: FP8 reduction requires sm90 (compute capability 9.0), this rank's GPU has {}.{}",
+        descriptor.op.nccl_name(),
+        descriptor.data_type,
+        capability.0,
+        capability.1
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use fakegpu_proto::Code;
@@ -228,5 +245,17 @@ mod tests {
         assert_eq!(Call { recv: reduce.send, ..reduce }.overlap(), None);
         assert!(Call { recv: reduce.send + 4, ..reduce }.overlap().is_some());
         assert_eq!(reduce.overlap(), None);
+    }
+
+    #[test]
+    fn eight_bit_floats_are_summed_from_hopper_on_and_moved_everywhere() {
+        let of = |op| {
+            let fp8 = Call { data_type: DataType::Float8E5M2, ..call(op) };
+            let Ok(Checked::Runs(descriptor)) = fp8.check() else { panic!("{op}") };
+            descriptor
+        };
+        assert!(check_capability(&of(Collective::AllReduce), (8, 0)).unwrap_err().detail.contains("sm90"));
+        assert_eq!(check_capability(&of(Collective::AllReduce), (9, 0)), Ok(()));
+        assert_eq!(check_capability(&of(Collective::AllGather), (8, 0)), Ok(()));
     }
 }

@@ -41,6 +41,16 @@ impl<C> Group<C> {
         self.calls.iter()
     }
 
+    /// How many calls are held back.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
     /// Holds a call back; outside a group gives it back to run at once.
     pub fn hold(&mut self, call: C) -> Option<C> {
         if self.is_open() {

@@ -2,8 +2,8 @@
 //!
 //! Pure logic: no sockets, no memory of the caller's is touched (addresses are numbers here), no environment.
 //!
-//! Read [`Call`] (one C call, checked into a [`fakegpu_proto::Descriptor`]), then [`Group`] (nesting, all or
-//! nothing), then [`IdContent`] (what `ncclGetUniqueId` puts into its 128 bytes).
+//! Read [`Call`] (one C call, checked into a [`fakegpu_proto::Descriptor`]), then [`PointToPoint`] and [`expand`]
+//! (sends, receives, and what is made of them), then [`Group`] (nesting, all or nothing), then [`IdContent`] (what `ncclGetUniqueId` puts into its 128 bytes).
 //!
 //! ```
 //! use fakegpu_rank::{Call, Checked};
@@ -22,8 +22,10 @@
 
 mod call;
 mod group;
+mod transfer;
 mod unique_id;
 
-pub use call::{Call, Checked, Overlap};
+pub use call::{Call, Checked, Overlap, check_capability};
 pub use group::{Group, GroupEnd};
+pub use transfer::{Part, PointToPoint, SelfPairs, checked_peer, expand};
 pub use unique_id::{IdContent, IdError};

@@ -1,40 +1,66 @@
 //! A communicator as its rank's process holds it.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
-use fakegpu_proto::{Fault, Leave, Member, ToCoordinator, UniqueId};
-use fakegpu_staging_shm::Exchange;
-use fakegpu_units::{CommId, Rank};
+use fakegpu_proto::{Fault, Leave, Member, StagingKind, ToCoordinator, UniqueId};
+use fakegpu_units::{CommId, GlobalRank, Rank};
 
+use crate::operation::Tally;
+use crate::planes::Planes;
 use crate::session::Session;
 
 /// What a C handle stands for: a number that is never used twice, so a stale handle is an answer, not a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Handle(pub usize);
 
+/// What a program asks of a communicator when it makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommOptions {
+    /// Whether calls wait for their outcome.
+    pub blocking: bool,
+    /// Its name, for people.
+    pub name: Option<String>,
+}
+
+impl Default for CommOptions {
+    fn default() -> Self {
+        Self { blocking: true, name: None }
+    }
+}
+
+/// Where a rank stands among how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) rank: Rank,
+    pub(crate) size: u32,
+}
+
 /// One rank's membership in a communicator.
 #[derive(Debug)]
 pub(crate) struct Communicator {
     pub(crate) handle: Handle,
-    pub(crate) rank: Rank,
-    pub(crate) size: u32,
+    /// Known at once, or once its ranks have met where they decide it.
+    place: OnceLock<Place>,
     pub(crate) device: u32,
+    /// The device a CUDA runtime names, which need not be the one it is booked on.
+    pub(crate) cuda_device: Option<u32>,
+    pub(crate) options: CommOptions,
     /// Set once all ranks have joined.
     pub(crate) joined: OnceLock<Joined>,
     /// The thread that drives this rank, once one has called for it; another rank of the communicator may be
     /// driven by the same one.
     driver: Mutex<Option<ThreadId>>,
     /// What its ranks met at: two ranks of one process that meet at the same have devices of their own.
-    unique_id: UniqueId,
-    pub(crate) state: Mutex<State>,
+    meeting: UniqueId,
+    state: Mutex<State>,
+    /// Told when a pending operation has ended.
+    idle: Condvar,
     pub(crate) aborted: AtomicBool,
-    /// Operations called so far, to see which of a thread's ranks have yet to call.
-    pub(crate) called: AtomicU64,
-    /// Whether it was told that two threads use it at once.
-    pub(crate) crowd_told: AtomicBool,
+    tally: Mutex<Tally>,
 }
 
 /// What is known once a communicator stands.
@@ -44,7 +70,10 @@ pub(crate) struct Joined {
     pub(crate) comm: CommId,
     pub(crate) members: Vec<Member>,
     pub(crate) slot_bytes: usize,
-    pub(crate) exchange: Mutex<Box<dyn Exchange>>,
+    pub(crate) kind: StagingKind,
+    /// Bytes of memory that this rank stages through.
+    pub(crate) staged_bytes: u64,
+    pub(crate) planes: Mutex<Planes>,
 }
 
 /// What changes in a communicator's life.
@@ -53,40 +82,194 @@ pub(crate) struct State {
     /// The failure that ended it.
     pub(crate) fault: Option<Fault>,
     pub(crate) finalized: bool,
+    /// Whether this rank revoked it, and it was well until then.
+    pub(crate) revoked: bool,
+    pub(crate) suspended: bool,
+    /// Operations of a non-blocking communicator that have not ended.
+    pending: usize,
+    /// Hazards that were told.
+    told: BTreeSet<&'static str>,
+    /// Buffers registered, by the number that stands for each.
+    pub(crate) registered: BTreeMap<usize, usize>,
+}
+
+/// How a communicator is, as `ncclCommGetAsyncError` says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Well.
+    Fine,
+    /// An operation of a non-blocking communicator has not ended.
+    InProgress,
+    /// It failed.
+    Failed(Fault),
+}
+
+/// What a communicator is made with.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    /// What its ranks meet at; empty where they know each other already.
+    pub(crate) meeting: UniqueId,
+    pub(crate) place: Option<Place>,
+    /// The device; without one, `preferred` or else the lowest that no other rank of this process holds at the
+    /// same meeting.
+    pub(crate) device: Option<u32>,
+    pub(crate) preferred: u32,
+    pub(crate) cuda_device: Option<u32>,
+    pub(crate) options: CommOptions,
 }
 
 impl Communicator {
-    fn new(handle: Handle, unique_id: UniqueId, rank: Rank, size: u32, device: u32) -> Self {
+    fn new(handle: Handle, device: u32, newcomer: Newcomer) -> Self {
+        let place = OnceLock::new();
+        if let Some(known) = newcomer.place {
+            place.get_or_init(|| known);
+        }
         Self {
             handle,
-            unique_id,
-            rank,
-            size,
+            place,
             device,
+            cuda_device: newcomer.cuda_device,
+            options: newcomer.options,
             joined: OnceLock::new(),
             driver: Mutex::new(None),
+            meeting: newcomer.meeting,
             state: Mutex::new(State::default()),
+            idle: Condvar::new(),
             aborted: AtomicBool::new(false),
-            called: AtomicU64::new(0),
-            crowd_told: AtomicBool::new(false),
+            tally: Mutex::default(),
         }
+    }
+
+    /// Its rank and size, where they are known.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.place.get().copied()
+    }
+
+    /// Notes the rank and size that its ranks have decided.
+    pub(crate) fn take_place(&self, place: Place) -> Result<(), Fault> {
+        let taken = *self.place.get_or_init(|| place);
+        if taken == place {
+            return Ok(());
+        }
+        Err(Fault::internal(format!("a rank that is {taken:?} was told that it is {place:?}")))
+    }
+
+    /// Its rank; 0 while none is known.
+    pub(crate) fn rank(&self) -> Rank {
+        self.place().map(|place| place.rank).unwrap_or_default()
+    }
+
+    /// Its size; 0 while none is known.
+    pub(crate) fn size(&self) -> u32 {
+        self.place().map(|place| place.size).unwrap_or_default()
+    }
+
+    /// The rank of the job behind it.
+    pub(crate) fn global(&self) -> Option<GlobalRank> {
+        let joined = self.joined.get()?;
+        joined.members.get(self.rank().index()).map(|member| member.global)
+    }
+
+    /// The communicator if all ranks have joined and it was not aborted, whatever became of it since.
+    pub(crate) fn standing(&self) -> Result<&Joined, Fault> {
+        if self.aborted.load(Ordering::Acquire) {
+            return Err(Fault::usage("the communicator was aborted"));
+        }
+        self.joined.get().ok_or_else(|| self.state().fault.clone().unwrap_or_else(not_ready))
     }
 
     /// The standing communicator, or why it cannot be used.
     pub(crate) fn ready(&self) -> Result<&Joined, Fault> {
-        if self.aborted.load(Ordering::Acquire) {
-            return Err(Fault::usage("the communicator was aborted"));
+        let joined = self.standing()?;
+        match &self.state().fault {
+            Some(fault) => Err(fault.clone()),
+            None => Ok(joined),
         }
-        if let Some(fault) = &self.state().fault {
-            return Err(fault.clone());
+    }
+
+    /// Whether an operation may be called on it now.
+    pub(crate) fn check_usable(&self, call: &str) -> Result<(), Fault> {
+        self.check_idle(call)?;
+        let state = self.state();
+        if state.finalized {
+            return Err(Fault::usage(format!("{call} after ncclCommFinalize")));
         }
-        self.joined.get().ok_or_else(|| {
-            Fault::argument("the communicator is not ready: its group has not ended, or its init failed")
-        })
+        if state.revoked {
+            return Err(Fault::usage(format!(
+                "{call} after ncclCommRevoke: split or shrink the communicator, or destroy it"
+            )));
+        }
+        if state.suspended {
+            return Err(Fault::usage(format!(
+                "{call} on a suspended communicator: call ncclCommResume first"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether no operation of a non-blocking communicator is under way.
+    pub(crate) fn check_idle(&self, call: &str) -> Result<(), Fault> {
+        if self.state().pending == 0 {
+            return Ok(());
+        }
+        let fault = Fault::argument(format!(
+            "{call} while an operation of this non-blocking communicator is in progress: poll ncclCommGetAsyncError until it \
+             is not ncclInProgress"
+        ));
+        tracing::warn!("{}", fault.detail);
+        self.hazard("pending", &fault.detail);
+        Err(fault)
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An operation of this non-blocking communicator begins; other calls are refused until it has ended.
+    pub(crate) fn begin_pending(&self) {
+        self.state().pending += 1;
+    }
+
+    /// It has ended.
+    pub(crate) fn end_pending(&self, fault: Option<&Fault>) {
+        let mut state = self.state();
+        state.pending = state.pending.saturating_sub(1);
+        if let Some(fault) = fault {
+            state.fault.get_or_insert_with(|| fault.clone());
+        }
+        drop(state);
+        self.idle.notify_all();
+    }
+
+    /// Waits a bounded while until nothing is pending.
+    pub(crate) fn wait_idle(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut state = self.state();
+        while state.pending > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            state = self.idle.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// How it is, news from the coordinator included.
+    pub(crate) fn how_it_is(&self) -> Standing {
+        {
+            let state = self.state();
+            match &state.fault {
+                _ if state.pending > 0 => return Standing::InProgress,
+                _ if state.revoked => return Standing::Fine,
+                Some(fault) => return Standing::Failed(fault.clone()),
+                None => {}
+            }
+        }
+        self.fault().map_or(Standing::Fine, Standing::Failed)
     }
 
     /// Notes the failure that ended it; the first one stays.
@@ -105,6 +288,32 @@ impl Communicator {
         Some(fault)
     }
 
+    /// Tells a hazard of this kind, once: to whoever reads the log, and to the report.
+    pub(crate) fn hazard(&self, kind: &'static str, detail: &str) {
+        if !self.state().told.insert(kind) {
+            return;
+        }
+        if kind != "pending" {
+            tracing::warn!("{detail}");
+        }
+        if let Some(joined) = self.joined.get() {
+            let (comm, rank) = (joined.comm, self.rank());
+            joined.session.say(&ToCoordinator::Hazard { comm, rank, detail: detail.to_owned() });
+        }
+    }
+
+    /// The communicator as NCCL's log lines describe it.
+    pub(crate) fn described(&self) -> String {
+        let id = self.joined.get().map_or(0, |joined| joined.comm.0);
+        let device = self.cuda_device.unwrap_or(self.device);
+        format!(
+            "ncclComm {:#x} rank {} nranks {} cudaDev {device} commId {id:#x}",
+            self.handle.0,
+            self.rank(),
+            self.size()
+        )
+    }
+
     pub(crate) fn driver(&self) -> Option<ThreadId> {
         *self.driver.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,13 +326,14 @@ impl Communicator {
     /// Leaves the communicator, if it stands, without waiting for anybody.
     pub(crate) fn leave_at_once(&self) {
         if let Some(joined) = self.joined.get() {
-            joined.session.tell(&ToCoordinator::Leave {
-                comm: joined.comm,
-                rank: self.rank,
-                how: Leave::Abort,
-            });
+            let (comm, rank) = (joined.comm, self.rank());
+            joined.session.tell(&ToCoordinator::Leave { comm, rank, how: Leave::Abort });
         }
     }
+}
+
+pub(crate) fn not_ready() -> Fault {
+    Fault::argument("the communicator is not ready: its group has not ended, or its init failed")
 }
 
 /// The process's communicators.
@@ -135,27 +345,26 @@ pub(crate) struct Communicators {
 /// Handles step by this much, so that they look like pointers: never small, always aligned.
 const HANDLE_STEP: usize = 64;
 
+/// Below the first handle.
+const HANDLE_BASE: usize = 0x10_0000;
+
 impl Communicators {
-    /// Makes one, not yet joined. Without a device of the caller's choice it takes `preferred`, or else the
-    /// lowest that no other rank of this process holds at the same meeting.
-    pub(crate) fn add(
-        &self,
-        unique_id: &UniqueId,
-        rank: Rank,
-        size: u32,
-        device: Option<u32>,
-        preferred: u32,
-    ) -> Arc<Communicator> {
+    /// Makes one, not yet joined.
+    pub(crate) fn add(&self, newcomer: Newcomer) -> Arc<Communicator> {
         let mut inner = self.lock();
         inner.0 += 1;
-        let handle = Handle(0x10_0000 + inner.0 * HANDLE_STEP);
-        let held: Vec<u32> =
-            inner.1.values().filter(|comm| comm.unique_id == *unique_id).map(|comm| comm.device).collect();
-        let device = device.unwrap_or_else(|| {
-            let mut candidates = std::iter::once(preferred).chain(0..);
-            candidates.find(|candidate| !held.contains(candidate)).unwrap_or(preferred)
+        let handle = Handle(HANDLE_BASE + inner.0 * HANDLE_STEP);
+        let held: Vec<u32> = inner
+            .1
+            .values()
+            .filter(|comm| comm.meeting == newcomer.meeting)
+            .map(|comm| comm.device)
+            .collect();
+        let device = newcomer.device.unwrap_or_else(|| {
+            let mut candidates = std::iter::once(newcomer.preferred).chain(0..);
+            candidates.find(|candidate| !held.contains(candidate)).unwrap_or(newcomer.preferred)
         });
-        let comm = Arc::new(Communicator::new(handle, unique_id.clone(), rank, size, device));
+        let comm = Arc::new(Communicator::new(handle, device, newcomer));
         inner.1.insert(handle, Arc::clone(&comm));
         comm
     }
@@ -166,8 +375,10 @@ impl Communicators {
         }
         let inner = self.lock();
         inner.1.get(&handle).cloned().ok_or_else(|| {
-            let was = handle.0 > 0x10_0000 && handle.0 <= 0x10_0000 + inner.0 * HANDLE_STEP;
-            let why = if was { "it was destroyed" } else { "it never was one" };
+            let was = handle.0 > HANDLE_BASE
+                && handle.0 <= HANDLE_BASE + inner.0 * HANDLE_STEP
+                && (handle.0 - HANDLE_BASE).is_multiple_of(HANDLE_STEP);
+            let why = if was { "it was destroyed or aborted" } else { "it never was one" };
             Fault::usage(format!("{:#x} is no communicator: {why}", handle.0))
         })
     }

@@ -10,7 +10,7 @@ use fakegpu_proto::Fault;
 use crate::process;
 
 /// How a program is started, detached: in its own session, its standard streams at /dev/null, every other
-/// descriptor closed. The fence crate implements it with posix_spawn.
+/// descriptor closed; and how a thread is. The fence crate implements the one with posix_spawn.
 pub trait Spawn: Send + Sync + std::fmt::Debug {
     /// Starts `program` with `arguments` and exactly `environment`; gives its process id.
     ///
@@ -22,7 +22,18 @@ pub trait Spawn: Send + Sync + std::fmt::Debug {
         arguments: &[OsString],
         environment: &[(OsString, OsString)],
     ) -> io::Result<u32>;
+
+    /// Runs `job` in a thread of its own. In someone else's process that thread should take no signals.
+    ///
+    /// # Errors
+    /// The system's, where no thread can be had.
+    fn start_thread(&self, job: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+        std::thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(job).map(drop)
+    }
 }
+
+/// What threads of this library are called.
+pub const THREAD_NAME: &str = "fakegpu-nccl";
 
 /// Starts nothing; for programs that always configure a coordinator, and for tests.
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +48,40 @@ impl Spawn for NeverSpawn {
 /// How long an embedded coordinator stays after its last session.
 const LINGER_MS: &str = "60000";
 
-/// Starts a coordinator; gives its address and token.
-pub(crate) fn start(spawn: &dyn Spawn, configured: Option<&Path>) -> Result<(Address, String), Fault> {
+/// The way to an embedded coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) address: Address,
+    pub(crate) token: String,
+}
+
+impl Way {
+    /// To one of its own. An abstract name: nothing in the file system that a crash could leave behind.
+    pub(crate) fn fresh() -> Self {
+        let random = process::hex(&process::random::<6>());
+        Self {
+            address: Address::Unix(format!("@fakegpu-{}-{random}", std::process::id())),
+            token: process::hex(&process::random::<16>()),
+        }
+    }
+
+    /// To the one that all processes of this user with this `NCCL_COMM_ID` share.
+    pub(crate) fn of_comm_id(comm_id: &str) -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        Self {
+            address: Address::Unix(format!(
+                "@fakegpu-comm-id-{uid}-{}",
+                process::hex(&process::digest(comm_id)[..8])
+            )),
+            token: process::hex(&process::digest(&format!("{uid} {comm_id}"))),
+        }
+    }
+}
+
+/// Starts a coordinator there.
+pub(crate) fn start(spawn: &dyn Spawn, configured: Option<&Path>, way: &Way) -> Result<(), Fault> {
     let binary = find(configured)?;
-    let token = process::hex(&process::random::<16>());
-    // An abstract name: nothing in the file system that a crash could leave behind.
-    let address = format!("@fakegpu-{}-{}", std::process::id(), process::hex(&process::random::<6>()));
+    let (address, token) = (way.address.to_string(), &way.token);
     let arguments: Vec<OsString> = ["--transport", "unix", "--address", &address, "--linger-ms", LINGER_MS]
         .into_iter()
         .map(OsString::from)
@@ -50,7 +89,7 @@ pub(crate) fn start(spawn: &dyn Spawn, configured: Option<&Path>) -> Result<(Add
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os()
         .filter(|(name, _)| name != "LD_PRELOAD" && name != "FAKEGPU_COORDINATOR_TOKEN")
         .collect();
-    environment.push(("FAKEGPU_COORDINATOR_TOKEN".into(), token.clone().into()));
+    environment.push(("FAKEGPU_COORDINATOR_TOKEN".into(), token.into()));
     let pid = spawn.spawn(&binary, &arguments, &environment).map_err(|error| {
         Fault::system(format!(
             "the embedded coordinator `{}` could not be started: {error}",
@@ -58,7 +97,7 @@ pub(crate) fn start(spawn: &dyn Spawn, configured: Option<&Path>) -> Result<(Add
         ))
     })?;
     tracing::debug!(pid, address, "embedded coordinator started");
-    Ok((Address::Unix(address), token))
+    Ok(())
 }
 
 /// The coordinator's binary: where the environment says, beside this library, or on the PATH.

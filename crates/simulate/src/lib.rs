@@ -5,7 +5,8 @@
 //! about what matches what (the coordinator has those).
 //!
 //! Read [`Runtime`] (the process's state, one method a kind of call), then [`Request`] and [`Collective`] (what
-//! it is asked), then [`Spawn`] (how an embedded coordinator is started).
+//! it is asked), then [`Outcome`] (how far a call is when it returns), then [`Spawn`] (how an embedded coordinator
+//! and threads are started).
 //!
 //! ```
 //! use fakegpu_simulate::{NeverSpawn, Runtime};
@@ -20,18 +21,37 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod calls;
+mod capability;
 mod communicator;
+mod debug;
 mod drive;
 mod embedded;
+mod environment;
 mod grouping;
 mod init;
+mod job;
+mod lane;
+mod lifecycle;
+mod operation;
+mod parameters;
+mod planes;
 mod process;
 mod redop;
 mod runtime;
 mod session;
+mod siblings;
+mod submission;
+mod window;
 
-pub use communicator::Handle;
-pub use embedded::{NeverSpawn, Spawn};
-pub use fakegpu_proto::{Code, Fault};
+pub use calls::{Collective, FactorSource};
+pub use communicator::{CommOptions, Handle, Standing};
+pub use embedded::{NeverSpawn, Spawn, THREAD_NAME};
+pub use fakegpu_proto::{Code, Direction, Fault};
+pub use job::Outcome;
+pub use lifecycle::{ChildOptions, CudaDevice, Properties, Request};
+pub use operation::ReadScalar;
+pub use parameters::ParameterId;
 pub use redop::RedOp;
-pub use runtime::{Collective, Request, Runtime};
+pub use runtime::Runtime;
+pub use window::{Awaiting, OneSided, Put};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use fakegpu_executor::Scalar;
 use fakegpu_proto::Fault;
 use fakegpu_units::{DataType, ReduceOp};
 
 use crate::Handle;
+use crate::operation::Factor;
 
 /// Built-in operators have numbers below this.
 const BUILTIN_MAX: i32 = 5;
@@ -24,7 +24,7 @@ pub enum RedOp {
 #[derive(Clone, Debug)]
 struct UserOp {
     comm: Handle,
-    scalar: Scalar,
+    factor: Factor,
 }
 
 /// The operators that the process has made.
@@ -35,11 +35,11 @@ pub(crate) struct RedOps {
 
 impl RedOps {
     /// Makes an operator; its number is never used again.
-    pub(crate) fn create(&self, comm: Handle, scalar: Scalar) -> i32 {
+    pub(crate) fn create(&self, comm: Handle, factor: Factor) -> i32 {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let number = inner.0.max(BUILTIN_MAX);
         inner.0 = number + 1;
-        inner.1.insert(number, UserOp { comm, scalar });
+        inner.1.insert(number, UserOp { comm, factor });
         number
     }
 
@@ -56,19 +56,19 @@ impl RedOps {
         comm: Handle,
         op: RedOp,
         data_type: DataType,
-    ) -> Result<(ReduceOp, Option<Scalar>), Fault> {
+    ) -> Result<(ReduceOp, Option<Factor>), Fault> {
         let number = match op {
             RedOp::Builtin(op) => return Ok((op, None)),
             RedOp::User(number) => number,
         };
         let found = self.find(comm, number)?;
-        if found.scalar.data_type() != data_type {
+        if found.factor.data_type() != data_type {
             return Err(Fault::argument(format!(
                 "the reduction operator {number} was made for {}, the call is of {data_type}",
-                found.scalar.data_type()
+                found.factor.data_type()
             )));
         }
-        Ok((ReduceOp::PreMulSum, Some(found.scalar)))
+        Ok((ReduceOp::PreMulSum, Some(found.factor)))
     }
 
     fn find(&self, comm: Handle, number: i32) -> Result<UserOp, Fault> {

@@ -1,84 +1,56 @@
-//! The process's state, and one method for each kind of NCCL call.
+//! The process's state, and what every kind of NCCL call needs: settings, sessions, groups.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fakegpu_config::env::{Address, ComputeMode, DistMode, LogLevel, Settings};
-use fakegpu_executor::Scalar;
-use fakegpu_proto::{Fault, Leave, ToCoordinator, UniqueId};
-use fakegpu_rank::{Call, Checked, GroupEnd, IdContent};
-use fakegpu_staging_shm::{RecvBuffer, SendBuffer};
-use fakegpu_units::{DataType, Rank};
+use fakegpu_proto::{Fault, ToCoordinator, ToRank};
+use fakegpu_rank::{GroupEnd, IdContent, SelfPairs};
 
-use crate::communicator::{Communicator, Communicators, Joined};
-use crate::drive::{self, Prepared, Submission};
-use crate::grouping::{Held, last_device, sit_on, with_group};
+use crate::capability::Capabilities;
+use crate::communicator::{Communicator, Communicators};
+use crate::debug::{DebugLog, Subsystem};
+use crate::embedded::Way;
+use crate::environment::Environment;
+use crate::grouping::{self, Held, thread_number, with_group};
 use crate::init::{Pending, join_all};
+use crate::job::{self, Outcome};
+use crate::operation::{Prepared, Work};
+use crate::parameters::Parameters;
 use crate::redop::RedOps;
 use crate::session::Session;
-use crate::{Handle, RedOp, Spawn, embedded, process};
-
-/// A request to join a communicator.
-#[derive(Debug)]
-pub struct Request<'a> {
-    /// The rendezvous.
-    pub unique_id: &'a [u8; 128],
-    /// Ranks, as the C call gives them.
-    pub size: i32,
-    /// The rank claimed.
-    pub rank: i32,
-    /// The device, where the caller chose one.
-    pub device: Option<u32>,
-}
-
-/// A collective call with its buffers.
-#[derive(Debug)]
-pub struct Collective {
-    /// The communicator.
-    pub comm: Handle,
-    /// The arguments; `rank` and `size` are filled in here.
-    pub call: Call,
-    /// The operator, where values are combined.
-    pub op: Option<RedOp>,
-    /// The send buffer, as long as the call says.
-    pub send: SendBuffer,
-    /// The receive buffer, as long as the call says.
-    pub recv: RecvBuffer,
-}
+use crate::siblings::{Siblings, is_runnable, what_siblings_do};
+use crate::submission::{Submission, in_parts, submit};
+use crate::window::{self, PendingWindow, Windows};
+use crate::{Spawn, drive, embedded, process};
 
 /// The process.
 #[derive(Debug)]
 pub struct Runtime {
     settings: Result<Settings, Fault>,
-    spawn: Box<dyn Spawn>,
+    pub(crate) environment: Environment,
+    pub(crate) spawn: Box<dyn Spawn>,
     sessions: Mutex<Vec<Arc<Session>>>,
     embedded: Mutex<Option<Embedded>>,
-    comms: Communicators,
-    redops: RedOps,
+    pub(crate) comms: Communicators,
+    pub(crate) redops: RedOps,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) parameters: Parameters,
+    pub(crate) debug: Arc<DebugLog>,
+    /// Whether it was told what is odd about the environment.
+    pub(crate) environment_told: AtomicBool,
+    pub(crate) windows: Arc<Windows>,
     /// Submissions that wait until a thread has called for its other ranks too.
     deferred: Mutex<Vec<Submission>>,
-    overlaps_told: Mutex<u32>,
 }
 
-/// The way to a coordinator that this process started.
+/// A coordinator that this process started.
 #[derive(Clone, Debug)]
 struct Embedded {
-    address: Address,
-    token: String,
+    way: Way,
     since: Instant,
-}
-
-/// What this process's other ranks of an operation's communicator are about to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Siblings {
-    /// They have called, or other threads call for them.
-    Come,
-    /// Nobody has called for them yet: this thread may, or another.
-    Unknown,
-    /// This thread has yet to call for them.
-    WaitForUs,
 }
 
 /// How long a configured coordinator may take to come up.
@@ -90,22 +62,26 @@ const EMBEDDED_FRESH: Duration = Duration::from_secs(30);
 /// How long a call waits for ranks of this process that no thread has called for yet.
 const SIBLING_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Overlaps reported before they are only counted.
-const OVERLAPS_TOLD_MAX: u32 = 10;
-
 impl Runtime {
-    /// A process with this environment. Mistakes in it are answers to the calls that need it.
+    /// A process with this environment, to which NCCL's configuration files are added. Mistakes in it are answers
+    /// to the calls that need it.
     pub fn new(vars: impl IntoIterator<Item = (String, String)>, spawn: Box<dyn Spawn>) -> Self {
+        let environment = Environment::read(vars);
         Self {
-            settings: Settings::from_vars(vars)
+            settings: Settings::from_vars(environment.all())
                 .map_err(|mistakes| Fault::usage(mistakes.to_string().trim_end())),
+            debug: Arc::new(DebugLog::new(&environment)),
+            parameters: Parameters::new(&environment),
+            environment,
             spawn,
-            sessions: Mutex::new(Vec::new()),
-            embedded: Mutex::new(None),
+            sessions: Mutex::default(),
+            embedded: Mutex::default(),
             comms: Communicators::default(),
             redops: RedOps::default(),
-            deferred: Mutex::new(Vec::new()),
-            overlaps_told: Mutex::new(0),
+            capabilities: Capabilities::default(),
+            environment_told: AtomicBool::new(false),
+            windows: Arc::default(),
+            deferred: Mutex::default(),
         }
     }
 
@@ -120,7 +96,7 @@ impl Runtime {
     }
 
     /// The settings, if they are in order and ask for simulation.
-    fn settings(&self) -> Result<&Settings, Fault> {
+    pub(crate) fn settings(&self) -> Result<&Settings, Fault> {
         let settings = self.settings.as_ref().map_err(Clone::clone)?;
         match (settings.mode, settings.dist_mode) {
             (_, Some(DistMode::Disabled)) => Err(Fault::usage(
@@ -136,84 +112,58 @@ impl Runtime {
         }
     }
 
-    /// `ncclGetUniqueId`: an id unlike any other. Where no coordinator is configured, it carries the way to an
-    /// embedded one, which is started if this process has none yet.
+    /// `ncclGetUniqueId`: an id unlike any other, or the one that `NCCL_COMM_ID` stands for. Where no coordinator is
+    /// configured, it carries the way to an embedded one, which is started if this process has none yet.
     ///
     /// # Errors
     /// Where the environment is wrong, or the coordinator cannot be started.
     pub fn unique_id(&self) -> Result<[u8; 128], Fault> {
         let settings = self.settings()?;
-        let way = if settings.coordinator.is_some() { None } else { Some(self.embedded_way(settings)?) };
-        let (address, token) =
-            way.map_or((None, None), |(address, token)| (Some(address.to_string()), Some(token)));
-        IdContent { address, token, random: process::random() }.encode().map_err(Fault::system)
+        let comm_id = self.environment.get("NCCL_COMM_ID");
+        let way = match (&settings.coordinator, comm_id) {
+            (Some(_), _) => None,
+            (None, Some(comm_id)) => Some(Way::of_comm_id(comm_id)),
+            (None, None) => Some(self.embedded_way(settings)?),
+        };
+        let random = comm_id.map_or_else(process::random, process::digest);
+        content(way, random).encode().map_err(Fault::system)
+    }
+
+    /// An id that leads to where a session leads.
+    pub(crate) fn id_of(&self, session: &Session) -> Result<[u8; 128], Fault> {
+        let is_embedded = self.settings()?.coordinator.is_none();
+        let token = session.token.clone().filter(|_| is_embedded);
+        let way = token.map(|token| Way { address: session.address.clone(), token });
+        content(way, process::random()).encode().map_err(Fault::system)
     }
 
     /// The coordinator that new ids point to: the one this process already speaks to, or a new one.
-    fn embedded_way(&self, settings: &Settings) -> Result<(Address, String), Fault> {
+    fn embedded_way(&self, settings: &Settings) -> Result<Way, Fault> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|session| !session.is_lost());
         if let Some(session) = sessions.first()
             && let Some(token) = &session.token
         {
-            return Ok((session.address.clone(), token.clone()));
+            return Ok(Way { address: session.address.clone(), token: token.clone() });
         }
         drop(sessions);
         let mut embedded = self.embedded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(fresh) = embedded.as_ref().filter(|embedded| embedded.since.elapsed() < EMBEDDED_FRESH) {
-            return Ok((fresh.address.clone(), fresh.token.clone()));
+            return Ok(fresh.way.clone());
         }
+        let way = Way::fresh();
+        self.start_coordinator(settings, &way)?;
+        *embedded = Some(Embedded { way: way.clone(), since: Instant::now() });
+        Ok(way)
+    }
+
+    fn start_coordinator(&self, settings: &Settings, way: &Way) -> Result<(), Fault> {
         let configured = settings.coordinator_bin.as_ref().map(PathBuf::from);
-        let (address, token) = embedded::start(&*self.spawn, configured.as_deref())?;
-        *embedded = Some(Embedded { address: address.clone(), token: token.clone(), since: Instant::now() });
-        Ok((address, token))
-    }
-
-    /// `ncclCommInitRank`: joins, at once or when the group ends. The handle is good for calls once it stands.
-    ///
-    /// # Errors
-    /// Bad arguments, a wrong environment, and whatever keeps the communicator from coming together.
-    pub fn init(&self, request: &Request<'_>) -> Result<Handle, Fault> {
-        let settings = self.settings()?;
-        let (size, rank) = checked_rank(request.size, request.rank)?;
-        let session = self.session(settings, request.unique_id)?;
-        let unique_id = UniqueId::new(request.unique_id);
-        let comm = self.comms.add(&unique_id, rank, size, request.device, last_device());
-        sit_on(comm.device);
-        let handle = comm.handle;
-        if !with_group(|group| group.is_open()) {
-            comm.driven_here();
-        }
-        let held = with_group(|group| group.hold(Held::Init(Pending { comm, session, unique_id })));
-        if let Some(Held::Init(pending)) = held
-            && let Err(fault) = join_all(vec![pending], settings.staging.no_uring)
-        {
-            self.comms.remove(handle);
-            return Err(fault);
-        }
-        Ok(handle)
-    }
-
-    /// `ncclCommInitAll`: all ranks of a communicator in this process, driven by this thread.
-    ///
-    /// # Errors
-    /// As [`Runtime::init`].
-    pub fn init_all(&self, devices: &[u32]) -> Result<Vec<Handle>, Fault> {
-        let id = self.unique_id()?;
-        let size = i32::try_from(devices.len()).map_err(|_| Fault::argument("too many devices"))?;
-        with_group(|group| group.start());
-        let handles: Result<Vec<Handle>, Fault> = (0..size)
-            .zip(devices)
-            .map(|(rank, &device)| self.init(&Request { unique_id: &id, size, rank, device: Some(device) }))
-            .collect();
-        let ended = self.group_end();
-        let handles = handles?;
-        ended?;
-        Ok(handles)
+        embedded::start(&*self.spawn, configured.as_deref(), way)
     }
 
     /// The session that an id leads to: the configured coordinator, or the one the id names.
-    fn session(&self, settings: &Settings, id: &[u8; 128]) -> Result<Arc<Session>, Fault> {
+    pub(crate) fn session(&self, settings: &Settings, id: &[u8; 128]) -> Result<Arc<Session>, Fault> {
         let (address, token) = match &settings.coordinator {
             Some(address) => {
                 (address.clone(), settings.token.as_ref().map(|token| token.reveal().to_owned()))
@@ -227,6 +177,14 @@ impl Runtime {
         sessions.retain(|session| !session.is_lost());
         if let Some(session) = sessions.iter().find(|session| session.address == address) {
             return Ok(Arc::clone(session));
+        }
+        if let Some(comm_id) = self.environment.get("NCCL_COMM_ID")
+            && settings.coordinator.is_none()
+            && Way::of_comm_id(comm_id).address == address
+            && !Session::is_there(&address)
+        {
+            // Whoever finds nobody starts one. Of two that do, the second finds the name taken and ends.
+            self.start_coordinator(settings, &Way::of_comm_id(comm_id))?;
         }
         let session = Arc::new(Session::open(address, token, settings, DIAL_PATIENCE)?);
         sessions.push(Arc::clone(&session));
@@ -243,108 +201,99 @@ impl Runtime {
     /// # Errors
     /// Where there is no group, a call of it was refused, or anything in it fails: then nothing of it ran,
     /// unless the ranks grouped differently.
-    pub fn group_end(&self) -> Result<(), Fault> {
-        let held = match with_group(|group| group.end())? {
-            GroupEnd::Nested => return Ok(()),
+    pub fn group_end(&self) -> Result<Outcome, Fault> {
+        let held = match grouping::end()? {
+            GroupEnd::Nested => return Ok(Outcome::Done),
             GroupEnd::Goes(held) => held,
         };
-        let (mut inits, mut operations) = (Vec::new(), Vec::new());
-        for held in held {
-            match held {
-                Held::Init(pending) => inits.push(pending),
-                Held::Operation(prepared) => operations.push(prepared),
-            }
-        }
-        if !inits.is_empty() {
-            let handles: Vec<Handle> = inits.iter().map(|pending| pending.comm.handle).collect();
-            let no_uring = self.settings()?.staging.no_uring;
-            join_all(inits, no_uring).inspect_err(|fault| self.note_init_fault(&handles, fault))?;
-        }
-        if operations.is_empty() { Ok(()) } else { self.run(operations) }
+        let mut calls = Calls::default();
+        held.into_iter().for_each(|held| calls.add(held));
+        self.perform(calls)
     }
 
-    /// Handles of a failed group stay valid for the calls that clean up after it.
-    fn note_init_fault(&self, handles: &[Handle], fault: &Fault) {
-        for comm in handles.iter().filter_map(|&handle| self.comms.find(handle).ok()) {
-            comm.note_fault(fault);
-        }
-    }
-
-    /// A collective call: runs at once, or when the group ends.
+    /// `ncclGroupSimulateEnd`: what the group would cost, in microseconds of the model; nothing of it runs.
     ///
     /// # Errors
-    /// Bad arguments (which also fail the open group), a mismatch, a time-out, a death.
-    pub fn collective(&self, collective: Collective) -> Result<(), Fault> {
-        let prepared =
-            self.prepare(collective).inspect_err(|fault| with_group(|group| group.refuse(fault)))?;
-        let Some(prepared) = prepared else { return Ok(()) };
-        prepared.comm.driven_here();
-        match with_group(|group| group.hold(Held::Operation(prepared))) {
-            Some(Held::Operation(prepared)) => self.run(vec![prepared]),
-            Some(Held::Init(_)) | None => Ok(()),
-        }
-    }
-
-    fn prepare(&self, collective: Collective) -> Result<Option<Prepared>, Fault> {
-        let comm = self.comms.find(collective.comm)?;
-        let (reduce, scalar) = match collective.op {
-            Some(op) => {
-                let (reduce, scalar) = self.redops.resolve(collective.comm, op, collective.call.data_type)?;
-                (Some(reduce), scalar)
-            }
-            None => (None, None),
+    /// Where there is no group, or a call of it was refused.
+    pub fn group_simulate_end(&self) -> Result<f64, Fault> {
+        let held = match grouping::end()? {
+            GroupEnd::Nested => return Ok(0.0),
+            GroupEnd::Goes(held) => held,
         };
-        let call = Call { rank: comm.rank, size: comm.size, reduce, ..collective.call };
-        let checked = call.check()?;
-        if comm.state().finalized {
-            return Err(Fault::usage(format!("{} after ncclCommFinalize", call.op.nccl_name())));
+        let operations = held.into_iter().filter_map(|held| match held {
+            Held::Operation(prepared) => Some(prepared),
+            Held::Join(_) | Held::Window(_) => None,
+        });
+        let mut by_session: Vec<(Arc<Session>, Vec<_>)> = Vec::new();
+        for prepared in in_parts(operations.collect())? {
+            let joined = prepared.comm.ready()?;
+            let Some(action) = prepared.work.action() else { continue };
+            let op = (joined.comm, prepared.comm.rank(), action);
+            match by_session.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &joined.session)) {
+                Some((_, ops)) => ops.push(op),
+                None => by_session.push((Arc::clone(&joined.session), vec![op])),
+            }
         }
-        if !with_group(|group| group.is_open()) {
-            comm.ready()?;
-        }
-        let Checked::Runs(descriptor) = checked else { return Ok(None) };
-        self.check_overlap(&call)?;
-        Ok(Some(Prepared {
-            comm,
-            descriptor,
-            scalar,
-            send: collective.send,
-            recv: collective.recv,
-            ordinal: 0,
-        }))
+        let predict =
+            |(session, ops): (Arc<Session>, Vec<_>)| match session.ask(&ToCoordinator::Predict { ops })? {
+                ToRank::Predicted(span) => Ok(span.as_micros_f64()),
+                ToRank::Failed(fault) => Err(fault),
+                other => Err(Fault::internal(format!("a prediction was answered with {other:?}"))),
+            };
+        let micros = by_session.into_iter().map(predict).collect::<Result<Vec<f64>, Fault>>()?;
+        Ok(micros.into_iter().fold(0.0, f64::max))
     }
 
-    /// NCCL does not check overlaps: neither is one an error here, unless asked for.
-    fn check_overlap(&self, call: &Call) -> Result<(), Fault> {
-        let Some(overlap) = call.overlap() else { return Ok(()) };
-        if self.settings()?.strict {
-            return Err(Fault::usage(overlap.detail));
+    /// Holds a call back where a group is open, else performs it.
+    pub(crate) fn hold_or_perform(&self, call: Held) -> Result<Outcome, Fault> {
+        let Some(call) = grouping::hold(call) else { return Ok(Outcome::Done) };
+        let mut calls = Calls::default();
+        calls.add(call);
+        self.perform(calls)
+    }
+
+    /// Joins, makes windows, then runs; in the background where the communicators are non-blocking.
+    fn perform(&self, calls: Calls) -> Result<Outcome, Fault> {
+        let Some(blocking) = calls.mode()? else { return Ok(Outcome::Done) };
+        check_self_pairs(&calls.operations)?;
+        let no_uring = self.settings()?.staging.no_uring;
+        if blocking {
+            join_and_tell(calls.joins, no_uring, &self.debug)?;
+            window::perform(calls.windows)?;
+            return if calls.operations.is_empty() { Ok(Outcome::Done) } else { self.run(calls.operations) };
         }
-        let mut told = self.overlaps_told.lock().unwrap_or_else(PoisonError::into_inner);
-        *told = told.saturating_add(1);
-        if *told <= OVERLAPS_TOLD_MAX {
-            tracing::warn!("{}", overlap.detail);
-        }
-        Ok(())
+        let debug = Arc::clone(&self.debug);
+        job::start(&*self.spawn, calls.communicators(), move || {
+            join_and_tell(calls.joins, no_uring, &debug)?;
+            window::perform(calls.windows)?;
+            if calls.operations.is_empty() {
+                return Ok(());
+            }
+            let submissions = submit(calls.operations, thread_number())?;
+            // The thread that called goes on, and may call for whoever is waited for.
+            submissions.iter().for_each(Submission::put_off);
+            drive::run(submissions)
+        })
     }
 
     /// Submits operations and runs them, together with what was put off for them; or puts them off, where this
     /// thread has yet to call for further ranks of the same communicator.
-    fn run(&self, operations: Vec<Prepared>) -> Result<(), Fault> {
-        let mut submissions = drive::submit(operations)?;
-        let siblings =
-            submissions.iter().flat_map(Submission::operations).map(|prepared| self.siblings(prepared)).max();
+    fn run(&self, operations: Vec<Prepared>) -> Result<Outcome, Fault> {
+        let mut submissions = submit(operations, thread_number())?;
+        let siblings = what_siblings_do(&self.comms, &submissions, &self.deferred());
         let put_off = match siblings {
-            None | Some(Siblings::Come) => false,
-            Some(Siblings::WaitForUs) => true,
-            Some(Siblings::Unknown) => !released_within(&mut submissions, SIBLING_PATIENCE)?,
+            Siblings::Come => false,
+            Siblings::WaitForUs => true,
+            Siblings::Unknown => !released_within(&mut submissions, SIBLING_PATIENCE)?,
         };
         if put_off {
+            submissions.iter().for_each(Submission::put_off);
             self.deferred().extend(submissions);
-            return Ok(());
+            return Ok(Outcome::Done);
         }
-        submissions.extend(self.take_runnable());
-        drive::run(submissions)
+        let mut all = self.take_runnable();
+        all.extend(submissions);
+        drive::run(all).map(|()| Outcome::Done)
     }
 
     fn deferred(&self) -> MutexGuard<'_, Vec<Submission>> {
@@ -354,151 +303,106 @@ impl Runtime {
     /// Takes the submissions that need no further call of the thread that put them off.
     fn take_runnable(&self) -> Vec<Submission> {
         let mut deferred = self.deferred();
-        if deferred.is_empty() {
-            return Vec::new();
+        let (mut ready, mut rest) = (Vec::new(), Vec::new());
+        for submission in std::mem::take(&mut *deferred) {
+            if is_runnable(&self.comms, &submission, &rest) {
+                ready.push(submission);
+            } else {
+                rest.push(submission);
+            }
         }
-        let (ready, rest) = std::mem::take(&mut *deferred).into_iter().partition(|submission| {
-            submission.operations().all(|prepared| {
-                let driver = prepared.comm.driver();
-                let has_come = |sibling: &Arc<Communicator>| {
-                    sibling.called.load(Ordering::Relaxed) >= prepared.ordinal
-                        || (sibling.driver().is_some() && sibling.driver() != driver)
-                };
-                self.comms.siblings(&prepared.comm).iter().all(has_come)
-            })
-        });
         *deferred = rest;
         ready
     }
 
-    fn siblings(&self, prepared: &Prepared) -> Siblings {
-        let here = std::thread::current().id();
-        let behind = |sibling: &Arc<Communicator>| match sibling.driver() {
-            _ if sibling.called.load(Ordering::Relaxed) >= prepared.ordinal => Siblings::Come,
-            Some(driver) if driver == here => Siblings::WaitForUs,
-            Some(_) => Siblings::Come,
-            None if process::is_single_threaded() => Siblings::WaitForUs,
-            None => Siblings::Unknown,
-        };
-        self.comms.siblings(&prepared.comm).iter().map(behind).max().unwrap_or(Siblings::Come)
-    }
-
-    /// `ncclRedOpCreatePreMulSum` with a scalar already read: the number of the new operator.
-    ///
-    /// # Errors
-    /// Where the communicator is not one.
-    pub fn create_pre_mul_sum(&self, comm: Handle, data_type: DataType, scalar: &[u8]) -> Result<i32, Fault> {
-        self.comms.find(comm)?;
-        let scalar = Scalar::from_bytes(data_type, scalar).map_err(Fault::argument)?;
-        Ok(self.redops.create(comm, scalar))
-    }
-
-    /// `ncclRedOpDestroy`.
-    ///
-    /// # Errors
-    /// Where the operator is not this communicator's.
-    pub fn destroy_redop(&self, comm: Handle, number: i32) -> Result<(), Fault> {
-        self.comms.find(comm)?;
-        self.redops.destroy(comm, number)
-    }
-
-    /// Ranks of the communicator.
-    ///
-    /// # Errors
-    /// Where the communicator is not one.
-    pub fn size(&self, comm: Handle) -> Result<u32, Fault> {
-        Ok(self.comms.find(comm)?.size)
-    }
-
-    /// The caller's rank in it.
-    ///
-    /// # Errors
-    /// Where the communicator is not one.
-    pub fn rank(&self, comm: Handle) -> Result<Rank, Fault> {
-        Ok(self.comms.find(comm)?.rank)
-    }
-
-    /// The rank's device on its virtual node.
-    ///
-    /// # Errors
-    /// Where the communicator is not one, or does not stand yet.
-    pub fn device(&self, comm: Handle) -> Result<u32, Fault> {
-        let comm = self.comms.find(comm)?;
-        let member = comm.joined.get().and_then(|joined| joined.members.get(comm.rank.index()).cloned());
-        Ok(member.map_or(comm.device, |member| member.device))
-    }
-
-    /// `ncclCommGetAsyncError`: the failure that ended the communicator, if any.
-    ///
-    /// # Errors
-    /// Where the communicator is not one.
-    pub fn async_error(&self, comm: Handle) -> Result<Option<Fault>, Fault> {
-        Ok(self.comms.find(comm)?.fault())
-    }
-
-    /// `ncclCommFinalize`: local; it never waits for peers.
-    ///
-    /// # Errors
-    /// Where it was finalized already.
-    pub fn finalize(&self, comm: Handle) -> Result<(), Fault> {
-        let comm = self.comms.find(comm)?;
-        if std::mem::replace(&mut comm.state().finalized, true) {
-            return Err(Fault::argument("ncclCommFinalize was called twice"));
-        }
-        Ok(())
-    }
-
-    /// `ncclCommDestroy`: leaves in order. The handle is gone whatever happens.
-    ///
-    /// # Errors
-    /// Where the communicator is not one, or the coordinator is gone.
-    pub fn destroy(&self, handle: Handle) -> Result<(), Fault> {
-        let comm = self.comms.find(handle)?;
-        if self
-            .deferred()
-            .iter()
-            .flat_map(Submission::operations)
-            .any(|prepared| Arc::ptr_eq(&prepared.comm, &comm))
-        {
-            tracing::warn!(
-                rank = comm.rank.0,
-                "a communicator is destroyed while an operation waits for this thread's other ranks"
-            );
-        }
-        self.comms.remove(handle);
-        self.redops.forget(handle);
-        let Some(joined) = comm.joined.get() else { return Ok(()) };
-        let leave = ToCoordinator::Leave { comm: joined.comm, rank: comm.rank, how: Leave::Destroy };
-        let left = joined.session.ask(&leave).map(|_| ());
-        self.forget(&comm, joined);
-        left
-    }
-
-    /// What the session remembers of a communicator goes with the process's last rank in it.
-    fn forget(&self, comm: &Communicator, joined: &Joined) {
-        if self.comms.siblings(comm).is_empty() {
-            joined.session.forget(joined.comm);
-        }
-    }
-
-    /// `ncclCommAbort`: leaves at once, from any thread, whatever the communicator is doing; always succeeds.
-    pub fn abort(&self, handle: Handle) {
-        let Ok(comm) = self.comms.find(handle) else { return };
-        comm.aborted.store(true, Ordering::Release);
-        self.comms.remove(handle);
-        self.redops.forget(handle);
-        let Some(joined) = comm.joined.get() else { return };
-        comm.leave_at_once();
-        self.forget(&comm, joined);
+    /// Whether an operation of the communicator waits for this process's other ranks.
+    pub(crate) fn is_deferred(&self, comm: &Arc<Communicator>) -> bool {
+        let is_of = |prepared: &Prepared| Arc::ptr_eq(&prepared.comm, comm);
+        self.deferred().iter().flat_map(Submission::operations).any(is_of)
     }
 
     /// The process ends in order: its sessions say so, and the end of their connections is no death.
     pub fn goodbye(&self) {
+        let grouped = grouping::grouped();
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         for session in sessions.iter() {
-            session.goodbye();
+            session.goodbye(grouped);
         }
     }
+}
+
+fn content(way: Option<Way>, random: [u8; 16]) -> IdContent {
+    let (address, token) = way.map_or((None, None), |way| (Some(way.address.to_string()), Some(way.token)));
+    IdContent { address, token, random }
+}
+
+/// The calls that go together, in the order in which they are made.
+#[derive(Debug, Default)]
+struct Calls {
+    joins: Vec<Pending>,
+    windows: Vec<PendingWindow>,
+    operations: Vec<Prepared>,
+}
+
+impl Calls {
+    fn add(&mut self, held: Held) {
+        match held {
+            Held::Join(pending) => self.joins.push(pending),
+            Held::Window(pending) => self.windows.push(pending),
+            Held::Operation(prepared) => self.operations.push(prepared),
+        }
+    }
+
+    /// Whether the communicators are blocking ones; `None` where there are no calls.
+    fn mode(&self) -> Result<Option<bool>, Fault> {
+        let deciders = self.joins.iter().filter_map(Pending::decider).chain(self.used());
+        let mut modes = deciders.map(|comm| comm.options.blocking);
+        let Some(first) = modes.next() else { return Ok(None) };
+        if modes.any(|mode| mode != first) {
+            return Err(Fault::argument("blocking and non-blocking communicators are used in one group"));
+        }
+        Ok(Some(first))
+    }
+
+    fn used(&self) -> impl Iterator<Item = &Arc<Communicator>> {
+        let windows = self.windows.iter().map(|pending| &pending.comm);
+        windows.chain(self.operations.iter().map(|prepared| &prepared.comm))
+    }
+
+    /// The communicators, each once, those that others are made from included.
+    fn communicators(&self) -> Vec<Arc<Communicator>> {
+        let made = self.joins.iter().flat_map(|pending| pending.comm.iter().chain(&pending.parent));
+        let mut comms: Vec<_> = made.chain(self.used()).cloned().collect();
+        comms.sort_by_key(|comm| comm.handle);
+        comms.dedup_by_key(|comm| comm.handle);
+        comms
+    }
+}
+
+/// Joins. Handles of what failed stay valid for the calls that clean up after it.
+fn join_and_tell(joins: Vec<Pending>, no_uring: bool, debug: &DebugLog) -> Result<(), Fault> {
+    if joins.is_empty() {
+        return Ok(());
+    }
+    let comms: Vec<_> = joins.iter().filter_map(|pending| pending.comm.clone()).collect();
+    if let Err(fault) = join_all(joins, no_uring) {
+        comms.iter().for_each(|comm| comm.note_fault(&fault));
+        return Err(fault);
+    }
+    for comm in comms {
+        debug.info(Subsystem::Init, comm.device, || format!("{} - Init COMPLETE", comm.described()));
+    }
+    Ok(())
+}
+
+fn check_self_pairs(operations: &[Prepared]) -> Result<(), Fault> {
+    let mut pairs = SelfPairs::default();
+    for prepared in operations {
+        if let Work::Send(transfer, _) | Work::Recv(transfer, _) = &prepared.work {
+            pairs.add(prepared.comm.handle.0, prepared.comm.rank(), transfer);
+        }
+    }
+    pairs.check()
 }
 
 /// Whether something of every submission may run within a bounded while.
@@ -510,15 +414,6 @@ fn released_within(submissions: &mut [Submission], patience: Duration) -> Result
         }
     }
     Ok(true)
-}
-
-fn checked_rank(size: i32, rank: i32) -> Result<(u32, Rank), Fault> {
-    match (u32::try_from(size), u32::try_from(rank)) {
-        (Ok(size), Ok(rank)) if size > 0 && rank < size => Ok((size, Rank(rank))),
-        _ => Err(Fault::argument(format!(
-            "rank {rank} of {size} is no rank: a communicator has at least one, numbered from 0"
-        ))),
-    }
 }
 
 /// The coordinator that an id names.

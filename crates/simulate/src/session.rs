@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fakegpu_config::env::{Address, Settings};
-use fakegpu_proto::{DataHello, Fault, Hello, Placement, Release, ToCoordinator, ToRank};
+use fakegpu_config::env::{Address, Payload, Settings};
+use fakegpu_proto::{DataHello, Fault, Hello, Lane, Placement, Release, ToCoordinator, ToRank};
 use fakegpu_transport::{Dialer, Link, LinkError, Receiver, Sender, Wire};
 use fakegpu_transport_tcp::TcpDialer;
 use fakegpu_transport_uds::UdsDialer;
@@ -20,6 +20,12 @@ use crate::process;
 
 /// How long a coordinator may take to take or answer what needs no other rank.
 const PROMPT: Duration = Duration::from_secs(20);
+
+/// The coordinator bounds every wait; beyond its longest bound it must be dead or stopped itself.
+const COORDINATOR_PATIENCE: Duration = Duration::from_secs(600);
+
+/// How often a wait looks whether it has become pointless.
+const SLICE: Duration = Duration::from_millis(50);
 
 /// A connection to a coordinator.
 #[derive(Debug)]
@@ -121,6 +127,11 @@ impl Session {
         })
     }
 
+    /// Whether somebody listens at an address.
+    pub(crate) fn is_there(address: &Address) -> bool {
+        dialer(address).dial(Duration::from_secs(1)).is_ok()
+    }
+
     /// Sends a request; its reply is fetched by the number.
     pub(crate) fn request(&self, message: &ToCoordinator) -> Result<u64, Fault> {
         self.check_process()?;
@@ -142,11 +153,33 @@ impl Session {
         }
     }
 
+    /// Sends what the coordinator does not answer.
+    pub(crate) fn say(&self, message: &ToCoordinator) {
+        // A coordinator that is gone needs not be told, and whoever waits for it notices.
+        drop(self.request(message));
+    }
+
     /// Nobody will fetch this request's answers any more.
     pub(crate) fn abandon(&self, request: u64) {
         let mut inbox = self.inbox();
         inbox.replies.remove(&request);
         inbox.abandoned.insert(request);
+    }
+
+    /// Waits for a request's reply as long as the coordinator may take, unless `stop` has a reason not to.
+    pub(crate) fn reply_unless(
+        &self,
+        request: u64,
+        stop: impl Fn() -> Result<(), Fault>,
+    ) -> Result<ToRank, Fault> {
+        let deadline = Instant::now() + COORDINATOR_PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(reply) = self.reply(request, SLICE)? {
+                return Ok(reply);
+            }
+            stop().inspect_err(|_| self.abandon(request))?;
+        }
+        Err(Fault::system("timeout: the coordinator has not answered for ten minutes; it may be stopped"))
     }
 
     /// What is remembered of a communicator's failure goes with the communicator.
@@ -237,9 +270,10 @@ impl Session {
     }
 
     /// A second connection, for one rank's tensor bytes.
-    pub(crate) fn open_data(&self, comm: CommId, rank: Rank) -> Result<Wire, Fault> {
+    pub(crate) fn open_data(&self, comm: CommId, rank: Rank, lane: Lane) -> Result<Wire, Fault> {
         let mut link = Link::new(dial(&*self.dialer, Duration::from_secs(5))?);
-        let hello = ToCoordinator::Data(DataHello { session: self.id, secret: self.secret, comm, rank });
+        let hello =
+            ToCoordinator::Data(DataHello { session: self.id, secret: self.secret, comm, rank, lane });
         link.send(1, &hello, PROMPT).map_err(|error| self.lost_fault(&error.to_string()))?;
         match link.receive::<ToRank>(PROMPT).map_err(|error| self.lost_fault(&error.to_string()))? {
             Some((_, ToRank::Attached)) => {
@@ -251,9 +285,9 @@ impl Session {
     }
 
     /// Says that the process ends in order. Nothing is waited for long: the process is on its way out.
-    pub(crate) fn goodbye(&self) {
+    pub(crate) fn goodbye(&self, grouped: u32) {
         if self.check_process().is_ok()
-            && let Ok(request) = self.request(&ToCoordinator::Goodbye)
+            && let Ok(request) = self.request(&ToCoordinator::Goodbye { grouped })
             && let Err(fault) = self.reply(request, Duration::from_millis(500))
         {
             tracing::debug!(%fault, "goodbye was not heard");
@@ -295,7 +329,7 @@ impl Inbox {
             }
             ToRank::Notice(text) => tracing::warn!("{text}"),
             message if self.abandoned.contains(&request) => {
-                let is_last = !matches!(message, ToRank::Go(Release::Some(_)));
+                let is_last = !matches!(message, ToRank::Go(Release::Some(_) | Release::Pairwise));
                 if is_last {
                     self.abandoned.remove(&request);
                 }
@@ -322,5 +356,6 @@ fn hello(settings: &Settings, token: Option<String>) -> Hello {
         join_timeout_ms: settings.timeouts.join_ms,
         collective_timeout_ms: settings.timeouts.collective_ms,
         chunk_bytes: settings.staging.chunk_bytes.and_then(|bytes| u32::try_from(bytes).ok()),
+        payload_off: settings.payload == Payload::Off,
     }
 }

@@ -2,9 +2,13 @@
 //!
 //! ```text
 //! page 0     header; poison word
-//! page 1..   per rank: counters | sleepers | descriptor
+//! page 1..   per rank: counters | sleepers and doorbell | descriptors of its last runs
 //! then       twice (even and odd rounds), per rank: slot | result area
+//! then       per ordered pair of ranks: a channel
 //! ```
+//!
+//! All pages before the channels are allocated when the segment is made. A channel's pages are allocated by whichever
+//! of its two ranks needs it first, and never touched before: most pairs of a large communicator never speak.
 //!
 //! **Invariant:** nothing read from the segment is used as an address, an offset or a length. A peer that breaks
 //! the protocol can spoil the bytes of its own communicator and nothing else.
@@ -35,7 +39,11 @@ pub struct Geometry {
 #[derive(Debug)]
 pub struct Segment {
     base: NonNull<u8>,
+    /// The channels' mapping, where there are any.
+    channels: Option<NonNull<u8>>,
     geometry: Geometry,
+    /// Kept to allocate channels by.
+    fd: OwnedFd,
 }
 
 // SAFETY: the mapping belongs to the process; all access to it goes through atomics, or through ranges that the
@@ -48,7 +56,7 @@ unsafe impl Sync for Segment {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Descriptor {
-    /// Counts the runs of this rank; 0 before the first.
+    /// Counts the runs of this rank, from 1.
     pub staging_id: u64,
     /// The communicator.
     pub comm: u64,
@@ -64,6 +72,10 @@ pub struct Descriptor {
     pub shape: [u64; 1],
     /// Bytes of the tensor sent.
     pub bytes: u64,
+    /// What the run is: 0 for a collective, 1 for a send, 2 for a receive.
+    pub kind: u32,
+    /// The other rank of a send or receive.
+    pub peer: u32,
 }
 
 /// Words of a descriptor, and the version word before them.
@@ -81,16 +93,31 @@ struct Header {
 }
 
 const MAGIC: [u8; 8] = *b"fgpustag";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const PAGE_BYTES: usize = 4096;
 const LINE_BYTES: u32 = 64;
 const POISON_AT: usize = 128;
 const RANKS_AT: usize = PAGE_BYTES;
-/// Four cache lines a rank: counters, which it alone writes; sleepers, which others write; its descriptor.
-const RANK_BYTES: usize = 256;
+/// A rank's lines: counters, which it alone writes; sleepers and doorbell, which others write; descriptors.
+const RANK_BYTES: usize =
+    (DESCRIPTORS_IN_RANK + DESCRIPTORS * 8 * (DESCRIPTOR_WORDS + 1)).next_multiple_of(64);
+const RECORDED_IN_RANK: usize = 12;
 const SLEEPERS_IN_RANK: usize = 64;
-const DESCRIPTOR_IN_RANK: usize = 128;
+const BELL_IN_RANK: usize = 68;
+const BELL_SLEEPERS_IN_RANK: usize = 72;
+const DESCRIPTORS_IN_RANK: usize = 128;
+/// Runs of a rank that its descriptors tell of.
+const DESCRIPTORS: usize = 16;
+/// All channels together, where ranks are few; one has at least a page and at most what fills a core's cache.
+const CHANNELS_BYTES: usize = 16 << 20;
+const CHANNEL_BYTES_MAX: usize = 256 << 10;
+/// Beyond this size a communicator has no channels: they would span more than the address space is good for.
+const CHANNEL_RANKS_MAX: u32 = 1_024;
+/// A channel's counters: one line the sender writes, one the receiver.
+const CHANNEL_HEAD_BYTES: usize = 128;
+/// Pieces under way in a channel.
+pub(crate) const CHANNEL_SLOTS: u32 = 2;
 /// Rounds in flight: a rank may publish one ahead of the round it collects.
 const PARITIES: usize = 2;
 /// Allocated at a time, so that a process with an interval timer gets on between two signals.
@@ -155,7 +182,36 @@ impl Geometry {
 
     /// Bytes of the whole segment.
     pub const fn bytes(&self) -> usize {
-        self.data_at() + PARITIES * self.size as usize * self.stride()
+        self.channels_at() + self.channels_bytes()
+    }
+
+    /// Bytes that are allocated when the segment is made: all but the channels.
+    pub const fn channels_at(&self) -> usize {
+        (self.data_at() + PARITIES * self.size as usize * self.stride()).next_multiple_of(PAGE_BYTES)
+    }
+
+    const fn channels_bytes(&self) -> usize {
+        if self.size > CHANNEL_RANKS_MAX {
+            0
+        } else {
+            self.size as usize * self.size as usize * self.channel_bytes()
+        }
+    }
+
+    /// Bytes of one channel, a power of two.
+    const fn channel_bytes(&self) -> usize {
+        let pairs = self.size as usize * self.size as usize;
+        let mut bytes = CHANNEL_BYTES_MAX;
+        while bytes > PAGE_BYTES && bytes * pairs > CHANNELS_BYTES {
+            bytes /= 2;
+        }
+        bytes
+    }
+
+    /// Bytes of one piece of a channel.
+    pub const fn piece_bytes(&self) -> usize {
+        let share = (self.channel_bytes() - CHANNEL_HEAD_BYTES) / CHANNEL_SLOTS as usize;
+        share - share % 64
     }
 
     const fn result_bytes(&self) -> usize {
@@ -172,7 +228,8 @@ impl Geometry {
 
     fn checked_bytes(&self) -> Option<usize> {
         let data = self.stride().checked_mul(PARITIES)?.checked_mul(self.size as usize)?;
-        isize::try_from(data.checked_add(self.data_at())?).ok()?.try_into().ok()
+        let channels = self.channels_bytes().checked_add(PAGE_BYTES)?;
+        isize::try_from(data.checked_add(self.data_at())?.checked_add(channels)?).ok()?.try_into().ok()
     }
 
     fn area_at(&self, round: u32, rank: Rank) -> usize {
@@ -197,9 +254,10 @@ impl Segment {
         let failed = |call| move |errno: Errno| StagingError::Memory { call, bytes, source: errno.into() };
         let fd = sealable_memfd().map_err(failed("memfd_create"))?;
         rustix::fs::ftruncate(&fd, bytes).map_err(failed("ftruncate"))?;
-        allocate(fd.as_fd(), bytes).map_err(failed("fallocate"))?;
+        allocate(fd.as_fd(), 0, geometry.channels_at() as u64).map_err(failed("fallocate"))?;
         rustix::fs::fcntl_add_seals(&fd, seals()).map_err(failed("fcntl(F_ADD_SEALS)"))?;
-        let segment = Self::map(fd.as_fd(), geometry)?;
+        let kept = fd.try_clone().map_err(|source| StagingError::Memory { call: "dup", bytes, source })?;
+        let segment = Self::map(kept, geometry)?;
         segment.write_header();
         Ok((segment, fd))
     }
@@ -215,7 +273,7 @@ impl Segment {
         due("its size in bytes", u64::try_from(seen).unwrap_or(0), bytes)?;
         let present = rustix::fs::fcntl_get_seals(&fd).map_err(failed("fcntl(F_GET_SEALS)"))?;
         due("its set of seals", u64::from((present & seals()).bits()), u64::from(seals().bits()))?;
-        let segment = Self::map(fd.as_fd(), geometry)?;
+        let segment = Self::map(fd, geometry)?;
         segment.check_header()?;
         Ok(segment)
     }
@@ -225,30 +283,46 @@ impl Segment {
         self.geometry
     }
 
-    /// What `rank` says it is doing; `None` while it is just saying so, or for a rank that is not there.
+    /// What `rank` says it is doing; `None` before its first run, while it is just saying so, or for a rank that is
+    /// not there.
     pub fn descriptor(&self, rank: Rank) -> Option<Descriptor> {
+        self.recent(rank).pop()
+    }
+
+    /// The last runs of `rank`, oldest first, whether it lives or not. What it is just writing is left out.
+    pub fn recent(&self, rank: Rank) -> Vec<Descriptor> {
         if rank.0 >= self.geometry.size {
-            return None;
+            return Vec::new();
         }
-        let version = self.descriptor_word(rank, 0);
+        let mut recent: Vec<Descriptor> =
+            (0..DESCRIPTORS).filter_map(|at| self.read_descriptor(rank, at)).collect();
+        recent.sort_by_key(|descriptor| descriptor.staging_id);
+        recent
+    }
+
+    fn read_descriptor(&self, rank: Rank, at: usize) -> Option<Descriptor> {
+        let version = self.descriptor_word(rank, at, 0);
         let before = version.load(Ordering::Acquire);
         let words: [u64; DESCRIPTOR_WORDS] =
-            std::array::from_fn(|word| self.descriptor_word(rank, word + 1).load(Ordering::Relaxed));
+            std::array::from_fn(|word| self.descriptor_word(rank, at, word + 1).load(Ordering::Relaxed));
         fence(Ordering::Acquire);
-        let torn = before % 2 == 1 || version.load(Ordering::Relaxed) != before;
+        let torn = before == 0 || before % 2 == 1 || version.load(Ordering::Relaxed) != before;
         if torn { None } else { Some(zerocopy::transmute!(words)) }
     }
 
-    /// Announces a run of `rank`, in its own descriptor.
+    /// Announces a run of `rank`, in its own descriptors, and numbers it.
     pub(crate) fn describe(&self, descriptor: Descriptor) {
         let rank = Rank(descriptor.owner);
-        let words: [u64; DESCRIPTOR_WORDS] = zerocopy::transmute!(descriptor);
-        let version = self.descriptor_word(rank, 0);
+        let number = self.word(self.rank_at(rank) + RECORDED_IN_RANK).fetch_add(1, Ordering::Relaxed);
+        let staging_id = u64::from(number) + 1;
+        let words: [u64; DESCRIPTOR_WORDS] = zerocopy::transmute!(Descriptor { staging_id, ..descriptor });
+        let at = number as usize % DESCRIPTORS;
+        let version = self.descriptor_word(rank, at, 0);
         let before = version.load(Ordering::Relaxed);
         version.store(before.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
-        for (at, word) in words.into_iter().enumerate() {
-            self.descriptor_word(rank, at + 1).store(word, Ordering::Relaxed);
+        for (word, value) in words.into_iter().enumerate() {
+            self.descriptor_word(rank, at, word + 1).store(value, Ordering::Relaxed);
         }
         version.store(before.wrapping_add(2), Ordering::Release);
     }
@@ -345,26 +419,117 @@ impl Segment {
         unsafe { AtomicU32::from_ptr(word.cast()) }
     }
 
-    fn descriptor_word(&self, rank: Rank, word: usize) -> &AtomicU64 {
-        assert!(word <= DESCRIPTOR_WORDS, "a descriptor has a version and its own words");
-        let at = self.rank_at(rank) + DESCRIPTOR_IN_RANK + 8 * word;
+    fn descriptor_word(&self, rank: Rank, at: usize, word: usize) -> &AtomicU64 {
+        let inside = at < DESCRIPTORS && word <= DESCRIPTOR_WORDS;
+        assert!(inside, "a descriptor has a version and its own words");
+        let at = self.rank_at(rank) + DESCRIPTORS_IN_RANK + 8 * (at * (DESCRIPTOR_WORDS + 1) + word);
         // SAFETY: inside the rank's control lines, which lie inside the mapping.
         let word = unsafe { self.base.as_ptr().add(at) };
         // SAFETY: mapped for the life of `self`, aligned to 8, and accessed as an atomic by everyone.
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 
-    fn map(fd: BorrowedFd<'_>, geometry: Geometry) -> Result<Self, StagingError> {
-        let bytes = geometry.bytes();
-        let access = ProtFlags::READ | ProtFlags::WRITE;
+    /// Rung by peers when they have moved something for `rank`.
+    pub(crate) fn bell(&self, rank: Rank) -> &AtomicU32 {
+        self.word(self.rank_at(rank) + BELL_IN_RANK)
+    }
+
+    /// How many threads of `rank` sleep on its bell.
+    pub(crate) fn bell_sleepers(&self, rank: Rank) -> &AtomicU32 {
+        self.word(self.rank_at(rank) + BELL_SLEEPERS_IN_RANK)
+    }
+
+    /// The channel by which `src` sends to `dst`, its memory made sure of.
+    ///
+    /// # Errors
+    /// Where the machine has no memory for it, or the communicator is too large for channels.
+    pub(crate) fn channel(&self, src: Rank, dst: Rank) -> Result<Channel, StagingError> {
+        let size = self.geometry.size;
+        let Some(_) = self.channels else {
+            let why = "communicators of more than 1024 ranks have no channels for sends and receives";
+            return Err(StagingError::Geometry { size, slot_bytes: self.geometry.slot_bytes, why });
+        };
+        if let Some(&rank) = [src, dst].iter().find(|rank| rank.0 >= size) {
+            return Err(StagingError::NoSuchRank { rank, size });
+        }
+        let bytes = self.geometry.channel_bytes();
+        let at = (src.index() * size as usize + dst.index()) * bytes;
+        let from = (self.geometry.channels_at() + at) as u64;
+        // Done by both ends, whoever comes first: allocating what is there already changes nothing.
+        allocate(self.fd.as_fd(), from, from + bytes as u64).map_err(|errno| StagingError::Memory {
+            call: "fallocate",
+            bytes: bytes as u64,
+            source: errno.into(),
+        })?;
+        Ok(Channel { at })
+    }
+
+    /// How many pieces the sender of a channel has put in.
+    pub(crate) fn written(&self, channel: Channel) -> &AtomicU32 {
+        self.channel_word(channel, 0)
+    }
+
+    /// How many pieces the receiver of a channel has taken out.
+    pub(crate) fn taken(&self, channel: Channel) -> &AtomicU32 {
+        self.channel_word(channel, 64)
+    }
+
+    fn channel_word(&self, channel: Channel, at: usize) -> &AtomicU32 {
+        let start = self.channel_range(channel, at, size_of::<AtomicU32>());
+        // SAFETY: mapped for the life of `self` and allocated by `channel`, aligned since channels start on pages,
+        // and accessed as an atomic by everyone.
+        unsafe { AtomicU32::from_ptr(start.cast()) }
+    }
+
+    /// Piece `number` of a channel, to be read.
+    ///
+    /// # Safety
+    /// The caller must be the channel's receiver, and know that the piece is written and not yet taken.
+    pub(crate) unsafe fn piece(&self, channel: Channel, number: u32, bytes: usize) -> &[u8] {
+        let start = self.piece_range(channel, number, bytes);
+        // SAFETY: inside the mapping by `channel_range`; unchanging by the caller's promise.
+        unsafe { std::slice::from_raw_parts(start, bytes) }
+    }
+
+    /// The same, to be written.
+    ///
+    /// # Safety
+    /// The caller must be the channel's sender, and know that what the piece held before is taken.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "exclusive by the caller's promise, not by the borrow of a mapping"
+    )]
+    pub(crate) unsafe fn piece_mut(&self, channel: Channel, number: u32, bytes: usize) -> &mut [u8] {
+        let start = self.piece_range(channel, number, bytes);
+        // SAFETY: inside the mapping by `channel_range`; exclusive by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(start, bytes) }
+    }
+
+    fn piece_range(&self, channel: Channel, number: u32, bytes: usize) -> *mut u8 {
+        assert!(bytes <= self.geometry.piece_bytes(), "pieces are cut to this size");
+        let place = (number % CHANNEL_SLOTS) as usize;
+        self.channel_range(channel, CHANNEL_HEAD_BYTES + place * self.geometry.piece_bytes(), bytes)
+    }
+
+    fn channel_range(&self, channel: Channel, at: usize, bytes: usize) -> *mut u8 {
+        let inside = at + bytes <= self.geometry.channel_bytes()
+            && channel.at + self.geometry.channel_bytes() <= self.geometry.channels_bytes();
+        let base = self.channels.filter(|_| inside);
+        let base = base.unwrap_or_else(|| unreachable!("a channel was made by `channel` for this segment"));
+        // SAFETY: inside the channels' mapping by the check above.
+        unsafe { base.as_ptr().add(channel.at + at) }
+    }
+
+    fn map(fd: OwnedFd, geometry: Geometry) -> Result<Self, StagingError> {
+        let whole = geometry.channels_at();
         // Populated at once: a fault on a page that exists already costs more than its share of this call.
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
-        let mapped = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, flags, fd, 0) };
-        let failed = |source| StagingError::Memory { call: "mmap", bytes: bytes as u64, source };
-        let base = mapped.map_err(|errno| failed(errno.into()))?;
-        let base = NonNull::new(base.cast()).ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
-        Ok(Self { base, geometry })
+        let base = map_range(fd.as_fd(), 0, whole, MapFlags::SHARED | MapFlags::POPULATE)?;
+        let mut segment = Self { base, channels: None, geometry, fd };
+        if geometry.channels_bytes() > 0 {
+            let (at, bytes) = (whole as u64, geometry.channels_bytes());
+            segment.channels = Some(map_range(segment.fd.as_fd(), at, bytes, MapFlags::SHARED)?);
+        }
+        Ok(segment)
     }
 
     fn write_header(&self) {
@@ -390,19 +555,45 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: base and length are those of the mapping, and no slice of it outlives `self`.
-        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.geometry.bytes()) };
-        debug_assert!(unmapped.is_ok(), "a mapping of ours can be unmapped");
+        let unmap = |base: NonNull<u8>, bytes: usize| {
+            // SAFETY: base and length are those of a mapping of ours, and no slice of it outlives `self`.
+            let unmapped = unsafe { rustix::mm::munmap(base.as_ptr().cast(), bytes) };
+            debug_assert!(unmapped.is_ok(), "a mapping of ours can be unmapped");
+        };
+        unmap(self.base, self.geometry.channels_at());
+        if let Some(channels) = self.channels {
+            unmap(channels, self.geometry.channels_bytes());
+        }
     }
 }
 
+/// Where one rank sends to another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Channel {
+    at: usize,
+}
+
+fn map_range(
+    fd: BorrowedFd<'_>,
+    at: u64,
+    bytes: usize,
+    flags: MapFlags,
+) -> Result<NonNull<u8>, StagingError> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+    let mapped = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, flags, fd, at) };
+    let failed = |source| StagingError::Memory { call: "mmap", bytes: bytes as u64, source };
+    let base = mapped.map_err(|errno| failed(errno.into()))?;
+    NonNull::new(base.cast()).ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))
+}
+
 impl Descriptor {
-    /// What `rank` sends as its run number `staging_id`.
-    pub(crate) fn new(staging_id: u64, rank: Rank, run: &crate::Run) -> Self {
+    /// What `rank` sends in a run of a collective.
+    pub(crate) fn new(rank: Rank, run: &crate::Run) -> Self {
         let bytes = run.plan.send_bytes(rank) as u64;
         let data_type = DataType::ALL.iter().position(|&each| each == run.data_type);
         Self {
-            staging_id,
+            staging_id: 0,
             comm: run.comm.0,
             seq: run.seq.0,
             owner: rank.0,
@@ -410,6 +601,27 @@ impl Descriptor {
             dims: 1,
             shape: [bytes / run.data_type.size() as u64],
             bytes,
+            kind: 0,
+            peer: 0,
+        }
+    }
+
+    /// A send (1) or a receive (2) of `owner`.
+    pub(crate) fn of_transfer(kind: u32, owner: Rank, peer: Rank, bytes: usize) -> Self {
+        let bytes = bytes as u64;
+        let data_type = u32::MAX;
+        let (comm, seq, staging_id) = (0, 0, 0);
+        Self {
+            staging_id,
+            comm,
+            seq,
+            owner: owner.0,
+            data_type,
+            dims: 1,
+            shape: [bytes],
+            bytes,
+            kind,
+            peer: peer.0,
         }
     }
 
@@ -455,10 +667,9 @@ fn sealable_memfd() -> rustix::io::Result<OwnedFd> {
 }
 
 /// Takes every page now: one that is missing later is a `SIGBUS` in whoever touches it.
-fn allocate(fd: BorrowedFd<'_>, bytes: u64) -> rustix::io::Result<()> {
-    let mut at = 0;
-    while at < bytes {
-        let step = ALLOCATION_STEP_BYTES.min(bytes - at);
+fn allocate(fd: BorrowedFd<'_>, mut at: u64, end: u64) -> rustix::io::Result<()> {
+    while at < end {
+        let step = ALLOCATION_STEP_BYTES.min(end - at);
         match rustix::fs::fallocate(fd, FallocateFlags::empty(), at, step) {
             Ok(()) => at += step,
             Err(Errno::INTR) => {}

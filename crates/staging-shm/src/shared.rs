@@ -66,13 +66,13 @@ struct Awaited {
 
 /// How a thread waits: pauses where every rank has a core, then yields, then sleeps.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
-    pauses: u32,
-    yields: u32,
+pub(crate) struct Patience {
+    pub(crate) pauses: u32,
+    pub(crate) yields: u32,
 }
 
 /// A longest sleep: a poisoning that falls between the last look and the sleep is noticed after it.
-const NAP: Duration = Duration::from_millis(50);
+pub(crate) const NAP: Duration = Duration::from_millis(50);
 
 impl SharedExchange {
     /// `rank`'s end of `segment`. The segment must be fresh: counters start at 0 with it.
@@ -300,7 +300,7 @@ impl Exchange for SharedExchange {
         let geometry = self.segment.geometry();
         run.check(self.rank, geometry.size(), geometry.slot_bytes())?;
         self.stats.operations += 1;
-        self.segment.describe(Descriptor::new(self.stats.operations, self.rank, &run));
+        self.segment.describe(Descriptor::new(self.rank, &run));
         let (factor, rounds) = (run.factor(), run.plan.rounds());
         let phase = Phase::Fold;
         self.active = Some(Active { run, factor, rounds, published: 0, index: 0, phase, ready: 0 });
@@ -357,12 +357,7 @@ impl Exchange for SharedExchange {
 
     fn fail(&mut self) {
         self.active = None;
-        self.segment.poison().store(1, Ordering::SeqCst);
-        for rank in (0..self.segment.geometry().size()).map(Rank) {
-            for counter in [Counter::Published, Counter::Folded, Counter::Consumed] {
-                wake_all(self.segment.counter(rank, counter));
-            }
-        }
+        poison(&self.segment);
     }
 
     fn stats(&self) -> StagingStats {
@@ -379,7 +374,7 @@ impl Drop for SharedExchange {
 }
 
 impl Patience {
-    fn for_ranks(size: u32) -> Self {
+    pub(crate) fn for_ranks(size: u32) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self { pauses: if size as usize <= cores { 100 } else { 0 }, yields: 50 }
     }
@@ -390,7 +385,18 @@ fn reached(value: u32, target: u32) -> bool {
     value.wrapping_sub(target).cast_signed() >= 0
 }
 
-fn wake_all(word: &std::sync::atomic::AtomicU32) {
+/// Gives the communicator up for all its ranks, and wakes whoever sleeps.
+pub(crate) fn poison(segment: &Segment) {
+    segment.poison().store(1, Ordering::SeqCst);
+    for rank in (0..segment.geometry().size()).map(Rank) {
+        for counter in [Counter::Published, Counter::Folded, Counter::Consumed] {
+            wake_all(segment.counter(rank, counter));
+        }
+        wake_all(segment.bell(rank));
+    }
+}
+
+pub(crate) fn wake_all(word: &std::sync::atomic::AtomicU32) {
     // Only an address outside the process could fail, and this one is mapped.
     futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned()).unwrap_or_default();
 }

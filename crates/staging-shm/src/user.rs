@@ -37,6 +37,16 @@ impl SendBuffer {
         }
     }
 
+    /// The `bytes` bytes from `offset` on, as a buffer of their own; `None` where they are not within this one.
+    pub fn part(&self, offset: usize, bytes: usize) -> Option<Self> {
+        if !within(self.bytes, offset, bytes) {
+            return None;
+        }
+        // SAFETY: the offset is inside the buffer, or at its end where the part is empty.
+        let start = unsafe { self.start.add(offset) };
+        Some(Self { start, bytes })
+    }
+
     /// Its length in bytes; 0 for NULL.
     pub const fn len(&self) -> usize {
         self.bytes
@@ -55,6 +65,15 @@ impl SendBuffer {
         // SAFETY: `source` is readable for `target.len()` bytes by the contract of `new` and the assertion;
         // `target` is exclusively borrowed staging memory, so user memory does not overlap it.
         unsafe { copy_in_steps(source, target.as_mut_ptr(), target.len()) }
+    }
+
+    /// Copies everything to `target`, which may overlap it.
+    ///
+    /// # Safety
+    /// `target` is writable for as many bytes as the buffer has.
+    pub(crate) unsafe fn copy_to_raw(&self, target: *mut u8) {
+        // SAFETY: the source is readable by the contract of `new`, the target writable by this function's.
+        unsafe { std::ptr::copy(self.start.as_ptr(), target, self.bytes) }
     }
 
     /// Lends a range to `use_bytes`.
@@ -81,6 +100,16 @@ impl RecvBuffer {
         }
     }
 
+    /// The `bytes` bytes from `offset` on, as a buffer of their own; `None` where they are not within this one.
+    pub fn part(&self, offset: usize, bytes: usize) -> Option<Self> {
+        if !within(self.bytes, offset, bytes) {
+            return None;
+        }
+        // SAFETY: the offset is inside the buffer, or at its end where the part is empty.
+        let start = unsafe { self.start.add(offset) };
+        Some(Self { start, bytes })
+    }
+
     /// Its length in bytes; 0 for NULL.
     pub const fn len(&self) -> usize {
         self.bytes
@@ -99,6 +128,13 @@ impl RecvBuffer {
         // SAFETY: `target` is writable for `source.len()` bytes by the contract of `new` and the assertion;
         // `source` is staging memory or a buffer of ours, so user memory does not overlap it.
         unsafe { copy_in_steps(source.as_ptr(), target, source.len()) }
+    }
+
+    /// Copies all of `source`, as far as it fits; the two may overlap.
+    pub(crate) fn move_from(&self, source: &SendBuffer) {
+        let bytes = self.bytes.min(source.bytes);
+        // SAFETY: both are valid for that many bytes by the contracts of their `new`, and `copy` allows overlap.
+        unsafe { std::ptr::copy(source.start.as_ptr(), self.start.as_ptr(), bytes) }
     }
 
     /// Lends a range to `use_bytes`, to be overwritten.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fakegpu_coordinator::{Coordinator, CostModel, Options, Outgoing, PeerId, Work};
+use fakegpu_coordinator::{Coordinator, CostModel, Options, Outgoing, PeerId, TransferWork, Work};
 use fakegpu_proto::{
-    Descriptor, Estimate, Fault, Hello, JoinComm, Leave, Placement, Release, StagingOutcome, ToCoordinator,
+    Action, Estimate, Fault, Hello, JoinComm, Leave, Placement, Release, StagingOutcome, ToCoordinator,
     ToRank, UniqueId,
 };
 use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, Rank, VirtualSpan};
@@ -82,6 +82,11 @@ impl CostModel for Unit {
     fn estimate(&self, work: &Work<'_>) -> Estimate {
         Estimate { base_latency: VirtualSpan::from_micros(1 + work.descriptor.count), ..Estimate::default() }
     }
+
+    fn transfers(&self, works: &[TransferWork], _: u32) -> Vec<Estimate> {
+        let cost = |work: &TransferWork| VirtualSpan::from_micros(1 + work.bytes);
+        works.iter().map(|work| Estimate { base_latency: cost(work), ..Estimate::default() }).collect()
+    }
 }
 
 /// A simulated cluster.
@@ -155,9 +160,9 @@ impl Cluster {
         let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= self.now) else { return };
         match entry.remove() {
             Due::ToCoordinator(rank, request, message) => {
-                if let ToCoordinator::Submit { ops } = &message {
-                    for (comm, of, _) in ops {
-                        self.invariants.submission(*comm, *of, 1);
+                if let ToCoordinator::Submit { ops, .. } = &message {
+                    for (comm, of, action) in ops {
+                        self.invariants.submission(*comm, *of, action);
                     }
                 }
                 self.coordinator.handle_message(self.now, PeerId(rank as u64), request, message);
@@ -233,7 +238,7 @@ impl Cluster {
             }),
             join_timeout_ms: Some(self.scenario.join_timeout_ms),
             collective_timeout_ms: Some(self.scenario.collective_timeout_ms),
-            chunk_bytes: None,
+            ..Hello::default()
         }
     }
 
@@ -246,18 +251,23 @@ impl Cluster {
             self.ranks[rank].end(Ending::Finished, self.now);
             // The process exits in order.
             let at = self.arrival(self.ranks[rank].last_up);
-            self.push(at, Due::ToCoordinator(rank, 0, ToCoordinator::Goodbye));
+            self.push(at, Due::ToCoordinator(rank, 0, ToCoordinator::Goodbye { grouped: 0 }));
             return self.push(at, Due::Disconnect(rank));
         };
         match step {
             Step::Join => {
                 let size = u32::try_from(self.ranks.len()).unwrap_or(0);
                 let listener = (rank == 0).then(|| "@segment".to_owned());
-                let join =
-                    JoinComm { unique_id: UniqueId::new(b"world"), size, rank: of, device: 0, listener };
+                let join = JoinComm {
+                    unique_id: UniqueId::new(b"world"),
+                    size,
+                    rank: of,
+                    listener,
+                    ..JoinComm::default()
+                };
                 self.send(rank, ToCoordinator::Join(Box::new(join)));
             }
-            Step::Group(descriptors) => self.submit(rank, &descriptors),
+            Step::Group(actions) => self.submit(rank, &actions),
             Step::Barrier => match self.ranks[rank].comm {
                 Some(comm) => self.send(rank, ToCoordinator::Barrier { comm, rank: of }),
                 None => self.push(self.now, Due::Resume(rank)),
@@ -274,15 +284,16 @@ impl Cluster {
         }
     }
 
-    fn submit(&mut self, rank: usize, descriptors: &[Descriptor]) {
+    fn submit(&mut self, rank: usize, actions: &[Action]) {
         let Some(comm) = self.ranks[rank].comm else { return self.push(self.now, Due::Resume(rank)) };
         let of = Rank::from_index(rank);
-        self.ranks[rank].group = descriptors.len() as u64;
+        self.ranks[rank].group = actions.len() as u64;
         self.ranks[rank].released = 0;
         self.send(
             rank,
             ToCoordinator::Submit {
-                ops: descriptors.iter().map(|&descriptor| (comm, of, descriptor)).collect(),
+                ops: actions.iter().map(|action| (comm, of, action.clone())).collect(),
+                thread: 1,
             },
         );
     }
@@ -292,7 +303,7 @@ impl Cluster {
         if sim.outcome.is_some() || sim.waiting != Some(request) {
             return;
         }
-        if !matches!(message, ToRank::Go(Release::Some(_))) {
+        if !matches!(message, ToRank::Go(Release::Some(_) | Release::Pairwise)) {
             self.invariants.answer(rank, request);
             sim.waiting = None;
         }
@@ -302,6 +313,7 @@ impl Cluster {
                 let of = Rank::from_index(rank);
                 self.send(rank, ToCoordinator::Staging { comm, rank: of, outcome: StagingOutcome::Mapped });
             }
+            ToRank::Go(Release::Pairwise) => {}
             ToRank::Go(Release::Some(places)) => sim.released += places.len() as u64,
             ToRank::Go(Release::Rest) => {
                 sim.operations += sim.group;

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use fakegpu_proto::{Event, EventKind};
-use fakegpu_units::{CommId, GlobalRank, HostTime, Rank, VirtualTime};
+use fakegpu_proto::{Action, Direction, Event, EventKind};
+use fakegpu_units::{Collective, CommId, GlobalRank, HostTime, Rank, VirtualTime};
 
 /// Watches a cluster from outside: it counts for itself what ranks submitted.
 #[derive(Debug, Default)]
 pub(crate) struct Invariants {
     last_at: HostTime,
     submitted: BTreeMap<(CommId, Rank), u64>,
+    /// Sends and receives by (communicator, source, destination), which no operation has used yet.
+    sends: BTreeMap<(CommId, Rank, Rank), u64>,
+    recvs: BTreeMap<(CommId, Rank, Rank), u64>,
     run: BTreeMap<CommId, u64>,
     members: BTreeMap<CommId, Vec<GlobalRank>>,
     clocks: BTreeMap<GlobalRank, VirtualTime>,
@@ -19,8 +22,28 @@ pub(crate) struct Invariants {
 
 impl Invariants {
     /// A rank's submission has reached the coordinator.
-    pub(crate) fn submission(&mut self, comm: CommId, rank: Rank, count: u64) {
-        *self.submitted.entry((comm, rank)).or_default() += count;
+    pub(crate) fn submission(&mut self, comm: CommId, rank: Rank, action: &Action) {
+        let is_operation = match action {
+            Action::Collective(_) => true,
+            // Of an operation's parts every rank has exactly one of this kind.
+            Action::Transfer(transfer) => match (transfer.of, transfer.direction) {
+                (Some(Collective::Gather), Direction::Send)
+                | (Some(Collective::Scatter), Direction::Recv) => true,
+                (Some(Collective::AllToAll), Direction::Send) => transfer.peer == Rank(0),
+                _ => false,
+            },
+            _ => false,
+        };
+        *self.submitted.entry((comm, rank)).or_default() += u64::from(is_operation);
+        if let Action::Transfer(transfer) = action
+            && transfer.of.is_none()
+        {
+            let side = match transfer.direction {
+                Direction::Send => self.sends.entry((comm, rank, transfer.peer)),
+                Direction::Recv => self.recvs.entry((comm, transfer.peer, rank)),
+            };
+            *side.or_default() += 1;
+        }
     }
 
     /// A request was answered for good.
@@ -44,6 +67,13 @@ impl Invariants {
                 );
                 self.invariant_no_rank_leaves_a_collective_early(*comm, seq.0);
                 self.invariant_virtual_time_is_monotonic(*comm, *start, *start + estimate.total());
+            }
+            EventKind::Transfer { comm, src, dst, .. } => {
+                for sides in [&mut self.sends, &mut self.recvs] {
+                    let left = sides.entry((*comm, *src, *dst)).or_default();
+                    assert!(*left > 0, "invariant_a_transfer_has_two_sides: {event:?}");
+                    *left -= 1;
+                }
             }
             EventKind::Failure { comm: Some(comm), detail, .. } => {
                 assert!(!detail.is_empty(), "invariant_failures_say_why: {event:?}");

@@ -26,4 +26,4 @@ mod door;
 mod private;
 
 pub use door::{UdsDialer, UdsListener};
-pub use private::PrivateSocket;
+pub use private::{PrivateSocket, Tag, receive_tagged, send_tagged};

@@ -39,11 +39,21 @@ impl PrivateSocket {
 
     /// Waits for one connection of this user and sends it `fd`; a stranger is turned away and not counted.
     pub fn hand_out(&self, fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
+        send_fd(self.accept_socket(timeout)?.as_fd(), fd)
+    }
+
+    /// Waits for one connection of this user, over which descriptors travel both ways with
+    /// [`send_tagged`](crate::send_tagged) and [`receive_tagged`](crate::receive_tagged).
+    pub fn accept(&self, timeout: Duration) -> io::Result<Wire> {
+        Wire::new(self.accept_socket(timeout)?)
+    }
+
+    fn accept_socket(&self, timeout: Duration) -> io::Result<OwnedFd> {
         let deadline = Instant::now() + timeout;
         loop {
             match accept_with(&self.socket, SocketFlags::CLOEXEC) {
                 Ok(peer) if sockopt::socket_peercred(&peer)?.uid == rustix::process::geteuid() => {
-                    return send_fd(peer.as_fd(), fd);
+                    return Ok(peer);
                 }
                 Ok(_stranger) => {}
                 Err(rustix::io::Errno::AGAIN) => wait_readable(self.socket.as_fd(), deadline)?,
@@ -55,12 +65,16 @@ impl PrivateSocket {
 }
 
 fn wait_readable(fd: BorrowedFd<'_>, deadline: Instant) -> io::Result<()> {
+    wait_for(fd, PollFlags::IN, deadline)
+}
+
+fn wait_for(fd: BorrowedFd<'_>, flags: PollFlags, deadline: Instant) -> io::Result<()> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(io::Error::new(io::ErrorKind::TimedOut, "the other side did not come in time"));
     }
     let timeout = Timespec::try_from(left).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
+    match poll(&mut [PollFd::new(&fd, flags)], Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -75,6 +89,74 @@ fn send_fd(to: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> io::Result<()> {
     }
     sendmsg(to, &[IoSlice::new(b"f")], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
+}
+
+/// What travels with a descriptor: three numbers of the sender's choice.
+pub type Tag = [u64; 3];
+
+/// Bytes of a tag on the wire.
+const TAG_BYTES: usize = size_of::<Tag>();
+
+/// Sends a descriptor with a tag over a wire between a [`PrivateSocket`] and whoever dialled it.
+///
+/// # Errors
+/// `TimedOut` where the peer does not take it, or the socket's own.
+pub fn send_tagged(wire: &Wire, fd: BorrowedFd<'_>, tag: Tag, timeout: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + timeout;
+    let mut bytes = [0; TAG_BYTES];
+    for (place, number) in bytes.chunks_exact_mut(size_of::<u64>()).zip(tag) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [fd];
+        if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+            return Err(io::Error::other("no room for one file descriptor"));
+        }
+        match sendmsg(wire, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
+            Ok(TAG_BYTES) => return Ok(()),
+            // So few bytes go whole or not at all.
+            Ok(_) => return Err(io::Error::other("a descriptor's tag was cut")),
+            Err(rustix::io::Errno::AGAIN) => wait_for(wire.as_fd(), PollFlags::OUT, deadline)?,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Receives what [`send_tagged`] sent.
+///
+/// # Errors
+/// `TimedOut` where nothing comes, `UnexpectedEof` where the peer has closed, or the socket's own.
+pub fn receive_tagged(wire: &Wire, timeout: Duration) -> io::Result<(OwnedFd, Tag)> {
+    let deadline = Instant::now() + timeout;
+    let mut bytes = [0; TAG_BYTES];
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        match recvmsg(wire, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(message) if message.bytes == TAG_BYTES => {
+                let fd = control.drain().find_map(|message| match message {
+                    RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+                    _ => None,
+                });
+                let number = |at: usize| {
+                    let place = &bytes[at * size_of::<u64>()..(at + 1) * size_of::<u64>()];
+                    place.iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte))
+                };
+                let lost = || io::Error::new(io::ErrorKind::UnexpectedEof, "no file descriptor came");
+                return Ok((fd.ok_or_else(lost)?, std::array::from_fn(number)));
+            }
+            Ok(_) => {
+                let why = "the other side closed the connection";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+            }
+            Err(rustix::io::Errno::AGAIN) => wait_readable(wire.as_fd(), deadline)?,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Receives the file descriptor that [`PrivateSocket::hand_out`] sends over `wire`.
@@ -133,6 +215,25 @@ mod tests {
         let mut text = String::new();
         received.read_to_string(&mut text).unwrap();
         assert_eq!(text, "through the wall");
+    }
+
+    #[test]
+    fn descriptors_travel_both_ways_with_their_tags() {
+        let door = PrivateSocket::bind(&format!("fakegpu-test-tagged-{}", std::process::id())).unwrap();
+        let near = UdsDialer::new(door.name()).dial(Duration::from_secs(1)).unwrap();
+        let far = door.accept(Duration::from_secs(5)).unwrap();
+        let file = tempfile::tempfile().unwrap();
+        let second = Duration::from_secs(1);
+        for tag in [[1, 2, u64::MAX], [4, 5, 6]] {
+            send_tagged(&near, file.as_fd(), tag, second).unwrap();
+            send_tagged(&far, file.as_fd(), tag, second).unwrap();
+        }
+        for tag in [[1, 2, u64::MAX], [4, 5, 6]] {
+            assert_eq!(receive_tagged(&far, second).unwrap().1, tag);
+            assert_eq!(receive_tagged(&near, second).unwrap().1, tag);
+        }
+        drop(near);
+        assert_eq!(receive_tagged(&far, second).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]

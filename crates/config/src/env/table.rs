@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ComputeMode, DistMode, LogLevel, Transport};
+use super::{ComputeMode, DistMode, LogLevel, Payload, Transport};
 use crate::words::alternatives;
 
 /// One environment variable, stated once.
@@ -181,6 +181,22 @@ variables! {
         "the virtual node this process stands on; set by the launcher", "node0"
     }
     FAULTS = "FAKEGPU_FAULTS" { Values::Path, Unset("no faults"), "the file of fault rules", "faults.yaml" }
+    NCCL_FAULT_RANK = "FAKEGPU_NCCL_FAULT_RANK" {
+        RANK, Unset("no fault, or every rank where another FAKEGPU_NCCL_FAULT_ variable is set"),
+        "the rank whose NCCL operation fails on purpose", "1"
+    }
+    NCCL_FAULT_SEQNO = "FAKEGPU_NCCL_FAULT_SEQNO" {
+        Values::Number { min: 0, max: u64::MAX, unit: "" }, Unset("the first that fits"),
+        "which of its calls on a communicator fails, counted from 0", "3"
+    }
+    NCCL_FAULT_OPERATION = "FAKEGPU_NCCL_FAULT_OPERATION" {
+        Values::Text { max_bytes: 64 }, Unset("any"),
+        "the operation that fails: all_reduce or ncclAllReduce, send, recv and so on", "all_reduce"
+    }
+    PAYLOAD = "FAKEGPU_PAYLOAD" {
+        Values::Word(Payload::NAMES), Value("on"),
+        "whether tensors are moved; off matches, times and counts operations and leaves receive buffers alone", "off"
+    }
     STAGING_CHUNK_BYTES = "FAKEGPU_STAGING_CHUNK_BYTES" {
         Values::Number { min: 64, max: 1 << 30, unit: "bytes" }, Unset("chosen by the plan"),
         "how much of a tensor is staged at a time", "262144"

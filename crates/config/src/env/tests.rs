@@ -227,3 +227,22 @@ fn a_value_too_long_is_refused_whatever_it_is_for() {
 fn the_readme_table_is_the_table() {
     insta::assert_snapshot!(markdown_table());
 }
+
+#[test]
+fn a_fault_on_purpose_knows_a_call_by_any_spelling_of_its_name() {
+    assert_eq!(settings(&[]).nccl_fault, None);
+    let fault = settings(&[("FAKEGPU_NCCL_FAULT_OPERATION", "all_reduce"), ("FAKEGPU_NCCL_FAULT_RANK", "1")])
+        .nccl_fault
+        .unwrap();
+    assert!(fault.means(1, 7, "ncclAllReduce"));
+    assert!(!fault.means(0, 7, "ncclAllReduce") && !fault.means(1, 7, "ncclReduce"));
+    let third = settings(&[("FAKEGPU_NCCL_FAULT_SEQNO", "3")]).nccl_fault.unwrap();
+    assert!(third.means(5, 3, "ncclSend") && !third.means(5, 2, "ncclSend"));
+}
+
+#[test]
+fn payload_is_on_unless_it_is_off() {
+    assert_eq!(settings(&[]).payload, Payload::On);
+    assert_eq!(settings(&[("FAKEGPU_PAYLOAD", "off")]).payload, Payload::Off);
+    assert!(mistakes(&[("FAKEGPU_PAYLOAD", "of")]).contains("use on or off"));
+}

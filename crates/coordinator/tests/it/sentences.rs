@@ -1,172 +1,13 @@
 //! The sentences, as people read them.
 
-use fakegpu_coordinator::{Coordinator, Free, Options, Outgoing, PeerId};
+use fakegpu_coordinator::{Coordinator, Free, Options, PeerId};
 use fakegpu_proto::{
-    DataHello, Descriptor, EventKind, Fault, Hello, JoinComm, Release, StagingOutcome, ToCoordinator, ToRank,
+    DataHello, EventKind, Fault, Hello, JoinComm, Lane, Release, StagingOutcome, ToCoordinator, ToRank,
     UniqueId,
 };
-use fakegpu_units::{Collective, CommId, DataType, HostSpan, HostTime, Rank, ReduceOp, SessionId};
+use fakegpu_units::{CommId, DataType, HostTime, Rank, SessionId};
 
-/// A coordinator with a communicator (or several) of ranks that are spoken for one by one.
-struct World {
-    coordinator: Coordinator,
-    now: HostTime,
-    requests: u64,
-    size: u32,
-}
-
-impl World {
-    fn new(size: u32) -> Self {
-        let mut world = Self {
-            coordinator: Coordinator::new(Options::default(), Box::new(Free)),
-            now: HostTime::ZERO,
-            requests: 0,
-            size,
-        };
-        for rank in 0..size {
-            world.coordinator.handle_connect(world.now, PeerId(rank.into()), true, rank.into());
-            world.say(rank, ToCoordinator::Hello(Box::new(hello(rank))));
-        }
-        world
-    }
-
-    fn say(&mut self, rank: u32, message: ToCoordinator) {
-        self.requests += 1;
-        self.coordinator.handle_message(self.now, PeerId(rank.into()), self.requests, message);
-    }
-
-    fn join(&mut self, id: &str, ranks: &[u32]) {
-        self.join_devices(id, &ranks.iter().map(|&of| (of, 0)).collect::<Vec<_>>());
-    }
-
-    /// Makes a communicator of these processes' devices.
-    fn join_devices(&mut self, id: &str, seats: &[(u32, u32)]) {
-        let size = u32::try_from(seats.len()).unwrap();
-        for (rank, &(of, device)) in (0..).map(Rank).zip(seats) {
-            let unique_id = UniqueId::new(id.as_bytes());
-            let join = JoinComm { unique_id, size, rank, device, listener: Some("@s".into()) };
-            self.say(of, ToCoordinator::Join(Box::new(join)));
-        }
-        let comm = CommId(self.coordinator.stats().communicators);
-        for (rank, &(of, _)) in (0..).map(Rank).zip(seats) {
-            self.say(of, ToCoordinator::Staging { comm, rank, outcome: StagingOutcome::Mapped });
-        }
-    }
-
-    fn with_comm(size: u32) -> Self {
-        let mut world = Self::new(size);
-        world.join("id", &(0..size).collect::<Vec<_>>());
-        world.replies();
-        world
-    }
-
-    fn call(&mut self, rank: u32, descriptors: &[Descriptor]) {
-        self.call_on(1, rank, Rank(rank), descriptors);
-    }
-
-    fn call_on(&mut self, comm: u64, of: u32, rank: Rank, descriptors: &[Descriptor]) {
-        let ops = descriptors.iter().map(|&descriptor| (CommId(comm), rank, descriptor)).collect();
-        self.say(of, ToCoordinator::Submit { ops });
-    }
-
-    fn pass(&mut self, millis: u64) {
-        self.now += HostSpan::from_millis(millis);
-        self.coordinator.handle_timeout(self.now);
-    }
-
-    fn replies(&mut self) -> Vec<(u64, ToRank)> {
-        let mut replies = Vec::new();
-        while let Some(transmit) = self.coordinator.poll_transmit() {
-            if let Outgoing::Frame(_, message) = transmit.outgoing {
-                replies.push((transmit.peer.0, message));
-            }
-        }
-        replies
-    }
-
-    /// What each peer's requests were answered with, by request number; what nobody asked for is left out.
-    fn answers(&mut self) -> Vec<(u64, u64, ToRank)> {
-        let mut answers = Vec::new();
-        while let Some(transmit) = self.coordinator.poll_transmit() {
-            if let Outgoing::Frame(request @ 1.., message) = transmit.outgoing {
-                answers.push((transmit.peer.0, request, message));
-            }
-        }
-        answers
-    }
-
-    fn notices(&mut self) -> String {
-        let replies = self.replies().into_iter();
-        let notices =
-            replies.filter_map(|(_, reply)| if let ToRank::Notice(text) = reply { Some(text) } else { None });
-        notices.collect::<Vec<_>>().join("\n")
-    }
-
-    /// The sentences of all failed requests.
-    fn refusals(&mut self) -> Vec<String> {
-        let answers = self.answers().into_iter();
-        let refusals =
-            answers.filter_map(
-                |(.., reply)| if let ToRank::Failed(fault) = reply { Some(fault.detail) } else { None },
-            );
-        refusals.collect()
-    }
-
-    /// The sentence of the only failed request.
-    #[track_caller]
-    fn refusal(&mut self) -> String {
-        match self.replies().as_slice() {
-            [(_, ToRank::Failed(fault))] => fault.detail.clone(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn hazards(&mut self) -> usize {
-        std::iter::from_fn(|| self.coordinator.poll_event())
-            .filter(|event| format!("{event:?}").contains("asymmetric grouping"))
-            .count()
-    }
-
-    /// The one sentence that every rank was told.
-    #[track_caller]
-    fn common_fault(&mut self) -> Fault {
-        let faults: Vec<Fault> = self
-            .replies()
-            .into_iter()
-            .filter_map(|(_, reply)| match reply {
-                ToRank::Failed(fault) | ToRank::CommFailed { fault, .. } => Some(fault),
-                _ => None,
-            })
-            .collect();
-        assert!(faults.len() >= self.size as usize - 1, "{faults:?}");
-        assert!(faults.windows(2).all(|pair| pair[0] == pair[1]), "{faults:#?}");
-        faults[0].clone()
-    }
-}
-
-fn hello(rank: u32) -> Hello {
-    Hello {
-        pid: 4000 + rank,
-        host: "laptop".into(),
-        node: None,
-        program: "train".into(),
-        dist_mode: "simulate".into(),
-        force_socket: false,
-        token: None,
-        placement: None,
-        join_timeout_ms: None,
-        collective_timeout_ms: None,
-        chunk_bytes: None,
-    }
-}
-
-fn all_reduce(count: u64, data_type: DataType) -> Descriptor {
-    Descriptor { op: Collective::AllReduce, count, data_type, reduce: Some(ReduceOp::Sum), root: None }
-}
-
-fn broadcast(count: u64, data_type: DataType, root: u32) -> Descriptor {
-    Descriptor { op: Collective::Broadcast, count, data_type, reduce: None, root: Some(Rank(root)) }
-}
+use crate::world::{World, all_reduce, broadcast, hello};
 
 #[test]
 fn ranks_are_grouped_by_what_they_called_the_minority_first() {
@@ -199,7 +40,7 @@ fn a_rank_that_skipped_one_is_called_one_ahead() {
     world.call(0, &[first, second]);
     world.call(2, &[first, second]);
     world.call(1, &[second]);
-    insta::assert_snapshot!(world.common_fault().detail, @"mismatch at operation 0 of communicator 1 (3 ranks): count differs: rank 1 called ncclAllReduce(count=262144, float32, sum); ranks 0, 2 called ncclAllReduce(count=1025, float32, sum). What rank 1 called is what the others call next: it is one operation ahead. It is the communicator's first operation. All ranks must make the same calls in the same order");
+    insta::assert_snapshot!(world.common_fault().detail, @"mismatch at operation 0 of communicator 1 (3 ranks): count differs: rank 1 called ncclAllReduce(count=262144, float32, sum); ranks 0, 2 called ncclAllReduce(count=1025, float32, sum). What rank 1 called is what the others call next: it is one operation ahead. It is the communicator's first operation. After it, rank 0 called ncclAllReduce(count=262144, float32, sum). All ranks must make the same calls in the same order");
 }
 
 #[test]
@@ -246,9 +87,9 @@ fn one_group_over_two_communicators_may_list_them_in_any_order() {
     world.join("second", &[0, 1]);
     world.replies();
     let op = all_reduce(4, DataType::Float32);
-    let on = |comm, rank| (CommId(comm), Rank(rank), op);
-    world.say(0, ToCoordinator::Submit { ops: vec![on(1, 0), on(2, 0)] });
-    world.say(1, ToCoordinator::Submit { ops: vec![on(2, 1), on(1, 1)] });
+    let on = |comm, rank| (CommId(comm), Rank(rank), op.into());
+    world.say(0, ToCoordinator::Submit { ops: vec![on(1, 0), on(2, 0)], thread: 1 });
+    world.say(1, ToCoordinator::Submit { ops: vec![on(2, 1), on(1, 1)], thread: 1 });
     assert_eq!(world.replies(), vec![(0, ToRank::Go(Release::Rest)), (1, ToRank::Go(Release::Rest))]);
 }
 
@@ -297,7 +138,7 @@ fn two_processes_that_claim_one_rank_are_both_named() {
     let mut world = World::new(3);
     for of in 0..2 {
         let join =
-            JoinComm { unique_id: UniqueId::new(b"id"), size: 3, rank: Rank(1), device: 0, listener: None };
+            JoinComm { unique_id: UniqueId::new(b"id"), size: 3, rank: Rank(1), ..JoinComm::default() };
         world.say(of, ToCoordinator::Join(Box::new(join)));
     }
     insta::assert_snapshot!(world.common_fault().detail, @"rank 1 of a communicator of 3 (id 08b72e07) is claimed twice: by pid 4000, train and by pid 4001, train. Give every process its own rank");
@@ -311,8 +152,7 @@ fn ranks_with_different_ids_are_told_of_each_other() {
             unique_id: UniqueId::new(id.as_bytes()),
             size: 2,
             rank: Rank(of),
-            device: 0,
-            listener: None,
+            ..JoinComm::default()
         };
         world.say(of, ToCoordinator::Join(Box::new(join)));
     }
@@ -334,8 +174,7 @@ fn a_latecomer_to_a_failed_meeting_is_told_at_once_and_the_id_can_be_used_again(
             unique_id,
             size: 3,
             rank: Rank(rank),
-            device: 0,
-            listener: None,
+            ..JoinComm::default()
         }))
     };
     world.say(0, join(0));
@@ -360,7 +199,13 @@ fn rank_0s_reason_for_streaming_is_the_one_told_whichever_came_first() {
     let mut world = World::new(3);
     for rank in 0..3 {
         let unique_id = UniqueId::new(b"id");
-        let join = JoinComm { unique_id, size: 3, rank: Rank(rank), device: 0, listener: Some("@s".into()) };
+        let join = JoinComm {
+            unique_id,
+            size: 3,
+            rank: Rank(rank),
+            listener: Some("@s".into()),
+            ..JoinComm::default()
+        };
         world.say(rank, ToCoordinator::Join(Box::new(join)));
     }
     for (rank, why) in [(2, "connection reset"), (0, "file size limit"), (1, "end of file")] {
@@ -404,7 +249,7 @@ fn a_wrong_token_is_refused_and_never_repeated() {
 
 fn join_as(id: &[u8], size: u32, rank: u32) -> ToCoordinator {
     let unique_id = UniqueId::new(id);
-    ToCoordinator::Join(Box::new(JoinComm { unique_id, size, rank: Rank(rank), device: 0, listener: None }))
+    ToCoordinator::Join(Box::new(JoinComm { unique_id, size, rank: Rank(rank), ..JoinComm::default() }))
 }
 
 #[test]
@@ -463,11 +308,11 @@ fn a_failure_reaches_whatever_groups_tie_to_it_and_answers_each_request_once() {
     }
     world.replies();
     let first_request = world.requests + 1;
-    let on = |comm, rank, count| (CommId(comm), Rank(rank), all_reduce(count, DataType::Float32));
+    let on = |comm, rank, count| (CommId(comm), Rank(rank), all_reduce(count, DataType::Float32).into());
     // Two threads of rank 0: their groups meet in the second communicator only, in different operations.
-    world.say(0, ToCoordinator::Submit { ops: vec![on(1, 0, 4), on(2, 0, 4)] });
-    world.say(0, ToCoordinator::Submit { ops: vec![on(2, 0, 4), on(3, 0, 4)] });
-    world.say(1, ToCoordinator::Submit { ops: vec![on(1, 1, 5)] });
+    world.say(0, ToCoordinator::Submit { ops: vec![on(1, 0, 4), on(2, 0, 4)], thread: 1 });
+    world.say(0, ToCoordinator::Submit { ops: vec![on(2, 0, 4), on(3, 0, 4)], thread: 2 });
+    world.say(1, ToCoordinator::Submit { ops: vec![on(1, 1, 5)], thread: 1 });
     world.pass(200);
     let answers = world.answers();
     let answered: Vec<u64> = answers.iter().map(|(_, request, _)| *request).collect();
@@ -490,7 +335,13 @@ fn tied_pair() -> World {
     let op = all_reduce(4, DataType::Float32);
     world.call_on(2, 2, Rank(1), &[op]);
     world.pass(1);
-    world.say(0, ToCoordinator::Submit { ops: vec![(CommId(1), Rank(0), op), (CommId(2), Rank(0), op)] });
+    world.say(
+        0,
+        ToCoordinator::Submit {
+            ops: vec![(CommId(1), Rank(0), op.into()), (CommId(2), Rank(0), op.into())],
+            thread: 1,
+        },
+    );
     assert!(world.replies().is_empty());
     world
 }
@@ -553,7 +404,7 @@ fn a_rank_at_a_barrier_or_in_a_join_is_blocked() {
     world.pass(2_000);
     insta::assert_snapshot!(world.notices(), @"
     still waiting after 2.0 s: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (waiting at the barrier of communicator 2), rank 2 (waiting in ncclCommInitRank for another communicator)
-    still waiting after 2.0 s: a communicator of 2 (id cbd8031e) has rank 0, and misses rank 1, which never called ncclCommInitRank
+    still waiting after 2.0 s: a communicator of 2 (id cbd8031e) has rank 0, and misses rank 1, which never called ncclCommInitRank with this id (a process of that rank is alive and connected)
     ");
     world.pass(58_000);
     assert!(world.refusals().iter().any(|detail| detail.contains("ncclAllReduce")), "nobody computes");
@@ -594,8 +445,8 @@ fn what_a_peer_may_make_us_keep_is_bounded() {
         unique_id: UniqueId::new(b"id"),
         size: 2,
         rank: Rank(0),
-        device: 0,
         listener: Some("@".repeat(109)),
+        ..JoinComm::default()
     }));
     world.say(0, long);
     assert_eq!(world.refusal(), "the private socket's name has 109 bytes, at most 108 are accepted");
@@ -624,7 +475,13 @@ fn a_data_connection_of_a_failed_communicator_is_told_its_fault() {
     world.coordinator.handle_connect(world.now, PeerId(100), true, 100);
     world.say(
         100,
-        ToCoordinator::Data(DataHello { session: SessionId(1), secret: 0, comm: CommId(1), rank: Rank(0) }),
+        ToCoordinator::Data(DataHello {
+            session: SessionId(1),
+            secret: 0,
+            comm: CommId(1),
+            rank: Rank(0),
+            lane: Lane::Collectives,
+        }),
     );
     assert!(world.refusal().contains("no memory"));
 }

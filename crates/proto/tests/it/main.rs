@@ -2,7 +2,7 @@
 
 use fakegpu_proto::frame::{self, HEADER_BYTES};
 use fakegpu_proto::text::TextLine;
-use fakegpu_proto::{Descriptor, FrameReader, Hello, JoinComm, ToCoordinator, ToRank, UniqueId};
+use fakegpu_proto::{Action, Descriptor, FrameReader, Hello, JoinComm, ToCoordinator, ToRank, UniqueId};
 use fakegpu_units::{Collective, CommId, DataType, Rank, ReduceOp};
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ fn message() -> impl Strategy<Value = ToCoordinator> {
                 placement: None,
                 join_timeout_ms: Some(7),
                 collective_timeout_ms: None,
-                chunk_bytes: None,
+                ..Hello::default()
             }))
         }),
         (prop::collection::vec(any::<u8>(), 0..200), any::<u32>(), any::<u32>()).prop_map(
@@ -45,16 +45,15 @@ fn message() -> impl Strategy<Value = ToCoordinator> {
                     unique_id: UniqueId::new(&id),
                     size,
                     rank: Rank(rank),
-                    device: 0,
-                    listener: None,
+                    ..JoinComm::default()
                 }))
             }
         ),
         prop::collection::vec(
-            (any::<u64>().prop_map(CommId), any::<u32>().prop_map(Rank), descriptor()),
+            (any::<u64>().prop_map(CommId), any::<u32>().prop_map(Rank), descriptor().prop_map(Action::from)),
             0..50
         )
-        .prop_map(|ops| ToCoordinator::Submit { ops }),
+        .prop_map(|ops| ToCoordinator::Submit { ops, thread: 3 }),
     ]
 }
 

@@ -1,6 +1,8 @@
 //! What is refused before any coordinator is asked.
 
-use fakegpu_simulate::{Code, NeverSpawn, Request, Runtime};
+use fakegpu_simulate::{Code, CommOptions, NeverSpawn, Runtime};
+
+use crate::{Place, join_with};
 
 #[track_caller]
 fn refused(vars: &[(&str, &str)], words: &str) {
@@ -33,7 +35,7 @@ fn a_coordinator_binary_that_is_no_file_is_named() {
 #[test]
 fn an_invented_id_without_a_coordinator_is_told_what_to_do() {
     let runtime = Runtime::new([], Box::new(NeverSpawn));
-    let fault = runtime.init(&Request { unique_id: &[7; 128], size: 2, rank: 0, device: None }).unwrap_err();
+    let fault = join_with(&runtime, Place { id: 7, size: 2, rank: 0 }, CommOptions::default()).unwrap_err();
     assert_eq!(fault.code, Code::InvalidUsage);
     assert!(fault.detail.contains("FAKEGPU_COORDINATOR_ADDR"), "{}", fault.detail);
 }

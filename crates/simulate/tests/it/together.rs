@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use fakegpu_simulate::{Code, Handle, Runtime};
+use fakegpu_simulate::{Code, CommOptions, Fault, Handle, Runtime};
 
-use crate::{Desk, join, sum};
+use crate::{Desk, Place, join, join_with, sum};
 
 /// Two runtimes with a communicator over both.
 fn pair(desk: &Desk, more: &[(&str, &str)]) -> (Arc<Runtime>, Handle, Arc<Runtime>, Handle) {
@@ -50,7 +50,7 @@ fn an_abort_from_another_thread_ends_a_waiting_call_within_a_second() {
         std::thread::yield_now();
     }
     let begun = Instant::now();
-    here.abort(mine);
+    here.abort(mine).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(1));
     call.join().unwrap().unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(1));
@@ -68,7 +68,7 @@ fn a_coordinator_that_is_gone_fails_destroy_and_not_abort() {
     assert!(fault.detail.contains("connect() failed"), "{}", fault.detail);
     let fault = here.destroy(mine).unwrap_err();
     assert!(fault.detail.contains("connect() failed"), "{}", fault.detail);
-    there.abort(theirs);
+    there.abort(theirs).unwrap();
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_join_that_failed_beside_another_leaves_nobody_waiting() {
     assert!(fault.detail.contains("misses rank 1"), "{}", fault.detail);
     second.join().unwrap().unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-    handles.into_iter().for_each(|handle| here.abort(handle));
+    handles.into_iter().for_each(|handle| here.abort(handle).unwrap());
     assert!(desk.ask("STATS").contains("pending=0"), "{}", desk.ask("STATS"));
 }
 
@@ -100,18 +100,18 @@ fn a_session_that_was_lost_is_not_used_again() {
         fakegpu_coordinatord::Daemon::bind("unix", &address, fakegpu_coordinatord::Setup::default()).unwrap();
     desk.daemon = Some(std::thread::spawn(|| again.run()));
     // The first call may be the one that notices; the next one connects anew.
-    let first = runtime.init(&alone(&[9; 128]));
+    let first = alone(&runtime, 9);
     if first.is_err() {
-        runtime.init(&alone(&[9; 128])).unwrap();
+        alone(&runtime, 9).unwrap();
     }
 }
 
-fn alone(id: &[u8; 128]) -> fakegpu_simulate::Request<'_> {
-    fakegpu_simulate::Request { unique_id: id, size: 1, rank: 0, device: None }
+fn alone(runtime: &Runtime, id: u8) -> Result<Handle, Fault> {
+    join_with(runtime, Place { id, size: 1, rank: 0 }, CommOptions::default()).map(|(handle, _)| handle)
 }
 
 fn join_alone(runtime: &Runtime) {
-    let comm = runtime.init(&alone(&[8; 128])).unwrap();
+    let comm = alone(runtime, 8).unwrap();
     let mut value = 5.0;
     sum(runtime, comm, &mut value).unwrap();
     assert_eq!(value, 5.0);

@@ -94,8 +94,8 @@ fn slots_shrink_until_the_segment_is_within_its_bound() {
     for size in [1, 2, 3, 8, 64, 1024] {
         let bound = 16 << 20;
         let geometry = Geometry::within(size, 256 << 10, bound).unwrap();
-        assert!(geometry.bytes() <= bound, "{geometry:?}");
-        assert!(geometry.bytes() > bound * 3 / 4 || geometry.slot_bytes() == 256 << 10, "{geometry:?}");
+        assert!(geometry.channels_at() <= bound, "{geometry:?}");
+        assert!(geometry.channels_at() > bound * 3 / 4 || geometry.slot_bytes() == 256 << 10, "{geometry:?}");
     }
 }
 
@@ -125,7 +125,7 @@ fn files_that_could_shrink_or_are_no_segment_are_not_mapped() {
 #[test]
 fn ranks_that_disagree_about_the_geometry_find_out() {
     let two_small = Geometry::new(2, 64).unwrap();
-    let three_smaller = (64..=4096).step_by(64).filter_map(|slot| Geometry::new(1, slot).ok());
+    let three_smaller = (64..=1 << 20).step_by(64).filter_map(|slot| Geometry::new(1, slot).ok());
     let same_size = three_smaller.filter(|other| other.bytes() == two_small.bytes()).last().unwrap();
     let (_segment, fd) = Segment::create(two_small).unwrap();
     check_foreign(fd, same_size, "its number of ranks");

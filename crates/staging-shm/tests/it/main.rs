@@ -7,3 +7,4 @@ mod limits;
 mod processes;
 mod shared;
 mod streamed;
+mod transfers;

@@ -1,0 +1,220 @@
+//! Communicators made from others, and ended.
+
+use fakegpu_proto::{
+    Action, Code, EventKind, JoinComm, Origin, ShrinkComm, Split, StagingOutcome, ToCoordinator, ToRank,
+    UniqueId,
+};
+use fakegpu_units::{CommId, DataType, GlobalRank, Rank};
+
+use crate::world::{World, all_reduce};
+
+fn split(color: Option<u32>, key: i32) -> Action {
+    Action::Split(Split { color, key, listener: Some("@s".into()), name: None })
+}
+
+/// Who joined which communicator as which rank of how many.
+fn joined(world: &mut World) -> Vec<(u64, u64, u32, usize)> {
+    let replies = world.replies().into_iter();
+    let mut joined: Vec<_> = replies
+        .filter_map(|(peer, reply)| match reply {
+            ToRank::Joined { comm, rank, members, .. } => Some((peer, comm.0, rank.0, members.len())),
+            _ => None,
+        })
+        .collect();
+    joined.sort_unstable();
+    joined
+}
+
+fn shrink(rank: u32, exclude: &[u32], abort: bool) -> ToCoordinator {
+    ToCoordinator::Shrink(Box::new(ShrinkComm {
+        parent: CommId(1),
+        rank: Rank(rank),
+        exclude: exclude.iter().copied().map(Rank).collect(),
+        abort,
+        listener: Some("@s".into()),
+        name: None,
+    }))
+}
+
+#[test]
+fn a_split_orders_by_key_and_then_by_the_parents_rank() {
+    let mut world = World::with_comm(4);
+    for (rank, (color, key)) in (0..).zip([(0, 5), (1, 0), (0, -1), (1, 0)]) {
+        world.act(rank, vec![split(Some(color), key)]);
+    }
+    assert_eq!(joined(&mut world), [(0, 2, 1, 2), (1, 3, 0, 2), (2, 2, 0, 2), (3, 3, 1, 2)]);
+    let comm = CommId(2);
+    world.say(2, ToCoordinator::Staging { comm, rank: Rank(0), outcome: StagingOutcome::Mapped });
+    world.say(0, ToCoordinator::Staging { comm, rank: Rank(1), outcome: StagingOutcome::Mapped });
+    let made = world.events().into_iter().find_map(|event| match event {
+        EventKind::CommCreated { comm: CommId(2), members, origin, .. } => Some((members, origin)),
+        _ => None,
+    });
+    let origin = Origin::Split { parent: CommId(1), color: 0 };
+    assert_eq!(made, Some((vec![GlobalRank(2), GlobalRank(0)], origin)));
+}
+
+#[test]
+fn a_rank_without_a_colour_is_done_at_once_and_so_are_all() {
+    let mut world = World::with_comm(2);
+    for rank in 0..2 {
+        world.act(rank, vec![split(None, 0)]);
+    }
+    assert_eq!(world.replies(), [(0, ToRank::Done), (1, ToRank::Done)]);
+    for rank in 0..2 {
+        world.call(rank, &[all_reduce(1, DataType::Float32)]);
+    }
+    assert_eq!(world.replies().len(), 2, "the parent goes on");
+}
+
+#[test]
+fn a_split_that_not_all_enter_is_a_mismatch() {
+    let mut world = World::with_comm(2);
+    world.call(0, &[all_reduce(1, DataType::Float32)]);
+    world.act(1, vec![split(None, 0)]);
+    insta::assert_snapshot!(world.common_fault().detail, @"mismatch at operation 0 of communicator 1 (2 ranks): operation differs: rank 1 called ncclCommSplit(color=-1); rank 0 called ncclAllReduce(count=1, float32, sum). It is the communicator's first operation. All ranks must make the same calls in the same order");
+}
+
+#[test]
+fn a_shrink_leaves_the_dead_behind() {
+    let mut world = World::with_comm(3);
+    world.die(1);
+    world.replies();
+    world.say(0, shrink(0, &[1], false));
+    assert!(world.refusal().contains("died"), "without abort the failure stands");
+    world.say(0, shrink(0, &[1], true));
+    world.say(2, shrink(2, &[1], true));
+    assert_eq!(joined(&mut world), [(0, 2, 0, 2), (2, 2, 1, 2)]);
+}
+
+#[test]
+fn a_shrink_with_abort_ends_what_is_in_flight() {
+    let mut world = World::with_comm(3);
+    world.call(0, &[all_reduce(1, DataType::Float32)]);
+    world.say(2, shrink(2, &[1], true));
+    let fault = world.common_fault();
+    assert_eq!(fault.code, Code::RemoteError);
+    world.say(0, shrink(0, &[1], true));
+    assert_eq!(joined(&mut world), [(0, 2, 0, 2), (2, 2, 1, 2)]);
+}
+
+#[test]
+fn ranks_that_exclude_different_ranks_are_told_both_lists() {
+    let mut world = World::with_comm(4);
+    world.say(0, shrink(0, &[3], false));
+    world.say(1, shrink(1, &[2], false));
+    insta::assert_snapshot!(world.common_refusal(), @"ranks disagree on whom ncclCommShrink leaves out of communicator 1: rank 1 excludes rank 2, others rank 3");
+}
+
+#[test]
+fn a_shrink_whose_rank_dies_or_never_comes_ends() {
+    let mut world = World::with_comm(3);
+    world.say(0, shrink(0, &[2], false));
+    world.pass(60_000);
+    insta::assert_snapshot!(world.refusal(), @"timeout after 60.0 s: ncclCommShrink of communicator 1 misses rank 1 (pid 4001): every rank that is not left out must call it");
+    world.say(0, shrink(0, &[2], false));
+    world.die(1);
+    assert!(world.common_refusal().contains("died"));
+}
+
+#[test]
+fn a_revoked_communicator_splits_and_shrinks_and_does_nothing_else() {
+    let mut world = World::with_comm(2);
+    world.call(0, &[all_reduce(1, DataType::Float32)]);
+    world.say(1, ToCoordinator::Revoke { comm: CommId(1), rank: Rank(1) });
+    assert!(world.common_fault().detail.contains("revoked"));
+    world.call(0, &[all_reduce(1, DataType::Float32)]);
+    assert!(world.refusal().contains("revoked"));
+    for rank in 0..2 {
+        world.act(rank, vec![split(Some(0), 0)]);
+    }
+    assert_eq!(joined(&mut world), [(0, 2, 0, 2), (1, 2, 1, 2)]);
+}
+
+#[test]
+fn newcomers_and_old_ranks_meet_when_a_communicator_grows() {
+    let mut world = World::new(3);
+    world.join("id", &[0, 1]);
+    world.replies();
+    let unique_id = UniqueId::new(b"grown");
+    let comm = CommId(1);
+    world.say(0, ToCoordinator::GrowId { comm, rank: Rank(0), unique_id: unique_id.clone() });
+    assert_eq!(world.replies(), [(0, ToRank::Done)]);
+    for rank in 0..2 {
+        let join = JoinComm {
+            size: 3,
+            rank: Rank(rank),
+            parent: Some((comm, Rank(rank))),
+            listener: Some("@s".into()),
+            ..JoinComm::default()
+        };
+        world.say(rank, ToCoordinator::Join(Box::new(join)));
+    }
+    let join = JoinComm { unique_id, size: 3, rank: Rank(2), ..JoinComm::default() };
+    world.say(2, ToCoordinator::Join(Box::new(join)));
+    assert_eq!(joined(&mut world), [(0, 2, 0, 3), (1, 2, 1, 3), (2, 2, 2, 3)]);
+}
+
+#[test]
+fn an_id_serves_once_and_the_first_communicator_is_named() {
+    let mut world = World::with_comm(2);
+    let join =
+        |rank| JoinComm { unique_id: UniqueId::new(b"id"), size: 2, rank: Rank(rank), ..JoinComm::default() };
+    world.say(0, ToCoordinator::Join(Box::new(join(0))));
+    insta::assert_snapshot!(world.refusal(), @"this unique id (08b72e07) has served already, for communicator 1: call ncclGetUniqueId for every communicator");
+    let again = JoinComm { reusable: true, ..join(0) };
+    world.say(0, ToCoordinator::Join(Box::new(again)));
+    assert!(world.replies().is_empty(), "NCCL_COMM_ID may be met at again");
+}
+
+#[test]
+fn every_process_that_claims_a_rank_of_a_failed_meeting_is_told() {
+    let mut world = World::new(4);
+    let join = |rank| {
+        let unique_id = UniqueId::new(b"store");
+        ToCoordinator::Join(Box::new(JoinComm {
+            unique_id,
+            size: 2,
+            rank: Rank(rank),
+            ..JoinComm::default()
+        }))
+    };
+    for (process, rank) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+        world.say(process, join(rank));
+    }
+    let refusals = world.refusals();
+    assert_eq!(refusals.len(), 4, "{refusals:#?}");
+    assert!(refusals.iter().all(|refusal| refusal.contains("claimed twice: by pid 4000")), "{refusals:#?}");
+}
+
+#[test]
+fn two_ranks_on_one_gpu_are_refused_with_its_name() {
+    let mut world = World::new(2);
+    for rank in 0..2 {
+        let gpu = Some(fakegpu_proto::Gpu { host: "laptop".into(), id: "0000:17:00.0".into() });
+        let join = JoinComm {
+            unique_id: UniqueId::new(b"id"),
+            size: 2,
+            rank: Rank(rank),
+            gpu,
+            ..JoinComm::default()
+        };
+        world.say(rank, ToCoordinator::Join(Box::new(join)));
+    }
+    insta::assert_snapshot!(world.common_refusal(), @"rank 0 (pid 4000, train) and rank 1 (pid 4001, train) of one communicator both use the GPU 0000:17:00.0 of one machine: call cudaSetDevice (torch.cuda.set_device, or device_id=) with a device of its own on every rank, or set NCCL_MULTI_RANK_GPU_ENABLE=1");
+}
+
+#[test]
+fn a_live_job_says_who_waits_for_whom() {
+    let mut world = World::with_comm(3);
+    world.call(0, &[all_reduce(4, DataType::Float32)]);
+    world.call(2, &[all_reduce(4, DataType::Float32)]);
+    world.pass(1_500);
+    world.replies();
+    world.say(1, ToCoordinator::Inspect);
+    let snapshot = world.replies().into_iter().find_map(|(_, reply)| match reply {
+        ToRank::Snapshot(snapshot) => Some(snapshot),
+        _ => None,
+    });
+    insta::assert_json_snapshot!(snapshot.unwrap());
+}

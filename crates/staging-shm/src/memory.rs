@@ -1,0 +1,179 @@
+//! Memory that the ranks of one host can map into each other: what `ncclMemAlloc` gives out, and what windows are
+//! made of.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::{Resource, getrlimit};
+
+use crate::{SendBuffer, StagingError};
+
+/// Mapped memory of a memfd of its own. Dropping it unmaps; the memory lives as long as a mapping or a descriptor
+/// does.
+#[derive(Debug)]
+pub struct SharedMemory {
+    start: NonNull<u8>,
+    bytes: usize,
+    fd: OwnedFd,
+}
+
+// SAFETY: the mapping belongs to the process; it is only accessed through raw copies, which name no thread.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above; no reference to the memory is ever made here.
+unsafe impl Sync for SharedMemory {}
+
+/// Allocated at a time, so that a process with an interval timer gets on between two signals.
+const ALLOCATION_STEP_BYTES: u64 = 1 << 20;
+
+/// Sealed against shrinking, so that a peer's mapping cannot end in a `SIGBUS`, and against growing.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+impl SharedMemory {
+    /// New memory of zeros, with all its pages, at a page's start.
+    ///
+    /// # Errors
+    /// Where a limit of the process or the machine's memory does not allow it, naming the call.
+    pub fn allocate(bytes: usize) -> Result<Self, StagingError> {
+        let wanted = bytes as u64;
+        if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| *limit < wanted) {
+            return Err(StagingError::FileSizeLimit { bytes: wanted, limit });
+        }
+        let failed =
+            |call| move |errno: Errno| StagingError::Memory { call, bytes: wanted, source: errno.into() };
+        let fd = memfd().map_err(failed("memfd_create"))?;
+        rustix::fs::ftruncate(&fd, wanted).map_err(failed("ftruncate"))?;
+        take_pages(fd.as_fd(), wanted).map_err(failed("fallocate"))?;
+        rustix::fs::fcntl_add_seals(&fd, SEALS).map_err(failed("fcntl(F_ADD_SEALS)"))?;
+        Self::map(fd, bytes)
+    }
+
+    /// Maps memory that a peer allocated.
+    ///
+    /// # Errors
+    /// Where the file has not this size, could still shrink, or cannot be mapped.
+    pub fn open(fd: OwnedFd, bytes: usize) -> Result<Self, StagingError> {
+        let wanted = bytes as u64;
+        let failed =
+            |call| move |errno: Errno| StagingError::Memory { call, bytes: wanted, source: errno.into() };
+        let seen = rustix::fs::fstat(&fd).map_err(failed("fstat"))?.st_size;
+        let seen = u64::try_from(seen).unwrap_or(0);
+        if seen != wanted {
+            return Err(StagingError::Foreign { what: "its size in bytes", seen, expected: wanted });
+        }
+        let present = rustix::fs::fcntl_get_seals(&fd).map_err(failed("fcntl(F_GET_SEALS)"))?;
+        if !present.contains(SEALS) {
+            let (seen, expected) = (u64::from(present.bits()), u64::from(SEALS.bits()));
+            return Err(StagingError::Foreign { what: "its set of seals", seen, expected });
+        }
+        Self::map(fd, bytes)
+    }
+
+    /// Its first byte.
+    pub const fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Its length in bytes.
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has no bytes; never.
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// What a peer can map it by.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Copies all of `from` to `offset` on, which may be memory of its own; whether it fits.
+    pub fn put(&self, offset: usize, from: &SendBuffer) -> bool {
+        let fits = offset.checked_add(from.len()).is_some_and(|end| end <= self.bytes);
+        if fits {
+            // SAFETY: `offset` is inside the mapping, by the check above.
+            let target = unsafe { self.start.as_ptr().add(offset) };
+            // SAFETY: `target` is writable for `from.len()` bytes by the check above. That nobody else reads or
+            // writes them meanwhile is what the program vouches for when it puts into a window.
+            unsafe { from.copy_to_raw(target) };
+        }
+        fits
+    }
+
+    fn map(fd: OwnedFd, bytes: usize) -> Result<Self, StagingError> {
+        let failed =
+            |errno: Errno| StagingError::Memory { call: "mmap", bytes: bytes as u64, source: errno.into() };
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory that exists.
+        let start =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, &fd, 0) }
+                .map_err(failed)?;
+        let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| failed(Errno::FAULT))?;
+        Ok(Self { start, bytes, fd })
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with this length, unmapped once, here; whoever was given the address owes it to
+        // NCCL's rules not to use it any more.
+        unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) }.unwrap_or_default();
+    }
+}
+
+fn memfd() -> rustix::io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Systems may demand the mark of never being executed; kernels before 6.3 do not know it.
+    match rustix::fs::memfd_create("fakegpu-memory", flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create("fakegpu-memory", flags),
+        answer => answer,
+    }
+}
+
+/// Takes every page now: one that is missing later is a `SIGBUS` in whoever touches it.
+fn take_pages(fd: BorrowedFd<'_>, end: u64) -> rustix::io::Result<()> {
+    let mut at = 0;
+    while at < end {
+        let step = ALLOCATION_STEP_BYTES.min(end - at);
+        match rustix::fs::fallocate(fd, FallocateFlags::empty(), at, step) {
+            Ok(()) => at += step,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_puts_the_other_finds() {
+        let mine = SharedMemory::allocate(8192).unwrap();
+        let theirs = SharedMemory::open(mine.fd().try_clone_to_owned().unwrap(), 8192).unwrap();
+        let sent = [7_u8, 8, 9];
+        // SAFETY: the array outlives the copy.
+        let from = unsafe { SendBuffer::new(sent.as_ptr(), sent.len()) };
+        assert!(theirs.put(8189, &from));
+        assert!(!theirs.put(8190, &from), "past the end");
+        // SAFETY: the last three bytes of the mapping.
+        let at = unsafe { mine.start().add(8189) };
+        // SAFETY: mapped, and nobody writes any more.
+        assert_eq!(unsafe { std::slice::from_raw_parts(at, 3) }, sent);
+    }
+
+    #[test]
+    fn a_file_of_another_size_or_without_seals_is_refused() {
+        let memory = SharedMemory::allocate(4096).unwrap();
+        let other = SharedMemory::open(memory.fd().try_clone_to_owned().unwrap(), 8192).unwrap_err();
+        assert!(other.to_string().contains("its size in bytes is `4096`"), "{other}");
+        let loose = memfd().unwrap();
+        rustix::fs::ftruncate(&loose, 4096).unwrap();
+        assert!(SharedMemory::open(loose, 4096).unwrap_err().to_string().contains("seals"));
+    }
+}
