@@ -21,6 +21,8 @@ Examples:
   fakegpu run --nodes 2 --ranks-per-node 4 -- python train.py
   fakegpu run --preset dgx-h100 -n 8 -- ./all_reduce_perf -b 8 -e 128M
   fakegpu check cluster.yaml                            what a cluster file says, or what is wrong with it
+  fakegpu explain fakegpu-report                        why a run failed
+  fakegpu ps                                            what a live job's ranks do, and wait for
 
 `fakegpu COMMAND --help` says more about each.";
 
@@ -33,6 +35,14 @@ pub(crate) enum Verb {
     /// Say what works on this machine, and what to do about what does not
     #[command(after_help = "Exit status: 0, or 1 where something that every run needs is missing.")]
     Doctor,
+    /// Tell why a run failed: who, where, what each rank did before, and what to do
+    Explain(ExplainArguments),
+    /// Make the report of a run from its saved events
+    Report(ReportArguments),
+    /// Show what the ranks of a live job do, since when, and whom they wait for
+    Ps(WatchArguments),
+    /// Show all that is known of a live job: also recent calls and every communicator
+    Dump(WatchArguments),
     /// Run the coordinator by hand, for ranks that something else starts
     #[command(
         disable_help_flag = true,
@@ -75,6 +85,72 @@ Exit status: 0 where all is well, 2 where there are mistakes; they go to stderr.
 Examples:
   fakegpu check cluster.yaml
   FAKEGPU_DIST_MODE=simulate fakegpu check --env";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_HELP)]
+pub(crate) struct ExplainArguments {
+    /// The report: cluster_report.json, or the folder that has it
+    #[arg(value_name = "REPORT")]
+    pub(crate) report: PathBuf,
+}
+
+const EXPLAIN_HELP: &str = "\
+Exit status: 0, also where the run failed; 2 where the file is no report.
+
+Examples:
+  fakegpu explain fakegpu-report/cluster_report.json
+  fakegpu explain fakegpu-report                        the same, by its folder";
+
+#[derive(Debug, Args)]
+#[command(after_help = REPORT_HELP)]
+pub(crate) struct ReportArguments {
+    /// The event log, one JSON object a line
+    #[arg(value_name = "EVENTS")]
+    pub(crate) events: PathBuf,
+    /// Write the JSON report there; `-` is stdout
+    #[arg(long, value_name = "PATH")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the Markdown report there; `-` is stdout [default: -, unless --json is given]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) markdown: Option<PathBuf>,
+}
+
+const REPORT_HELP: &str = "\
+FAKEGPU_CLUSTER_REPORT_MAX_OPERATIONS says how many operations are listed one by one, as in a run.
+
+Exit status: 0, or 2 where the log cannot be read. A killed coordinator leaves a last line that is
+cut off: it is said and skipped.
+
+Examples:
+  fakegpu-coordinator --address /tmp/fakegpu.sock --events events.jsonl
+  fakegpu report events.jsonl | less
+  fakegpu report events.jsonl --json cluster_report.json && fakegpu explain cluster_report.json";
+
+#[derive(Debug, Args)]
+#[command(after_help = WATCH_HELP)]
+pub(crate) struct WatchArguments {
+    /// Where the job's coordinator listens [default: FAKEGPU_COORDINATOR_ADDR, else the one of this user that runs]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) address: Option<String>,
+    /// The coordinator's token [default: FAKEGPU_COORDINATOR_TOKEN, else as it was set for the coordinator, where that is
+    /// a process of this user]
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+    /// Print it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const WATCH_HELP: &str = "\
+The job goes on undisturbed: nothing is joined, and no rank notices.
+
+Exit status: 0, or 2 where no coordinator answers, or several run and --address does not say which.
+
+Examples:
+  fakegpu ps
+  fakegpu ps --address @fakegpu-run-4711-0a1b2c3d4e5f
+  watch -n 1 fakegpu ps
+  fakegpu dump --json | jq '.ranks[] | select(.waiting_ms == null)'";
 
 /// What becomes of the other ranks when one fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,11 +1,11 @@
-//! `fakegpu`: runs a program as the ranks of a virtual cluster, checks what was written for it, and says what the
-//! machine can do.
+//! `fakegpu`: runs a program as the ranks of a virtual cluster, checks what was written for it, says what the machine
+//! can do, and tells what a job does or why it failed.
 //!
 //! A shell around other rooms: no rule of matching, timing or faults is here, and no file format but the lines that
 //! it prints. Everything a run starts is ended by the run, whatever becomes of it.
 //!
 //! Read [`arguments`] first (what can be asked), then [`run`] (one run from flags to table), then
-//! [`run::supervise`] (how ranks end).
+//! [`run::supervise`] (how ranks end), then [`explain`] and [`watch`] (a failed run, and a live one, for people).
 //!
 //! ```text
 //! fakegpu run --nodes 2 --ranks-per-node 4 -- ./train --steps 10
@@ -17,10 +17,15 @@
 mod arguments;
 mod check;
 mod doctor;
+mod explain;
 mod find;
+mod prose;
+mod rebuild;
 mod run;
 mod say;
+mod sockets;
 mod speak;
+mod watch;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -49,6 +54,10 @@ fn carry_out(verb: Verb) -> Result<u8> {
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Check(arguments) => check::check(&arguments),
         Verb::Doctor => doctor::doctor(),
+        Verb::Explain(arguments) => explain::explain(&arguments),
+        Verb::Report(arguments) => rebuild::rebuild(&arguments),
+        Verb::Ps(arguments) => watch::ps(&arguments),
+        Verb::Dump(arguments) => watch::dump(&arguments),
         Verb::Coordinator { arguments } => Err(become_coordinator(&arguments)),
         Verb::Env => Ok(said(&fakegpu_config::env::markdown_table())),
         Verb::Presets => Ok(said(&presets())),

@@ -237,12 +237,20 @@ impl<'a> Setting<'a> {
         bar
     }
 
+    /// Where to read more about what went wrong.
+    fn hint(&self, report: &serde_json::Value) -> String {
+        match report.pointer("/resilience/failure_count").and_then(serde_json::Value::as_u64) {
+            None | Some(0) => String::new(),
+            Some(_) => format!("explain: fakegpu explain {}\n", self.arguments.report.display()),
+        }
+    }
+
     /// The report in a few lines.
     fn report(&self) -> String {
         let path = self.path("cluster_report.json");
         let read = fs::read(&path).map_err(anyhow::Error::from);
         match read.and_then(|bytes| Ok(serde_json::from_slice(&bytes)?)) {
-            Ok(report) => table::summary(&report),
+            Ok(report) => format!("{}{}", table::summary(&report), self.hint(&report)),
             Err(error) => format!("there is no report to show from `{path}`: {error}\n"),
         }
     }

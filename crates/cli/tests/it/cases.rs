@@ -334,3 +334,110 @@ fn the_doctor_finds_the_coordinator_and_says_what_is_missing() {
     assert!(row("coordinator").contains("says status=ready"), "{}", told.stdout);
     assert!(row("no shared library").trim_start().starts_with("missing"), "{}", told.stdout);
 }
+
+#[test]
+fn a_failed_run_is_explained_from_its_events() {
+    let desk = Desk::new();
+    let log = desk.write("events.jsonl", FAILED_EVENTS.as_bytes());
+    let told = said(fakegpu().arg("report").arg(&log).arg("--json").arg(desk.path("cluster_report.json")));
+    assert_eq!((told.code, told.stdout.as_str(), told.stderr.as_str()), (Some(0), "", ""));
+    for name in ["cluster_report.json", "."] {
+        let told = said(fakegpu().arg("explain").arg(desk.path(name)));
+        assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""));
+        assert!(
+            told.stdout.starts_with("FAILED 2.0 ms after the start: rank 2 died (train, pid 4002)\n"),
+            "{}",
+            told.stdout
+        );
+        assert!(!told.stdout.contains('\u{1b}'), "{}", told.stdout);
+    }
+}
+
+#[test]
+fn a_log_becomes_a_report_for_people_and_a_cut_off_end_is_said() {
+    let desk = Desk::new();
+    let whole = desk.write("whole.jsonl", FAILED_EVENTS.as_bytes());
+    let told = said(fakegpu().arg("report").arg(whole));
+    assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""));
+    assert!(told.stdout.starts_with("# FakeGPU cluster report\n") && told.stdout.contains("**rank 2 died**"));
+    let cut = desk.write("cut.jsonl", &FAILED_EVENTS.as_bytes()[..FAILED_EVENTS.len() - 20]);
+    let told = said(fakegpu().arg("report").arg(cut));
+    assert_eq!(told.code, Some(0));
+    assert!(told.stderr.contains("line 4, the last, is cut off and left out"), "{}", told.stderr);
+    assert!(told.stdout.contains("**rank 2 died**"));
+}
+
+#[test]
+fn files_that_are_no_log_or_report_are_refused_with_what_to_do() {
+    let desk = Desk::new();
+    let broken = desk.write("broken.jsonl", FAILED_EVENTS.replacen("stopped", "paused", 1).as_bytes());
+    let log = desk.write("events.jsonl", FAILED_EVENTS.as_bytes());
+    let text = desk.write("notes.txt", b"hello\nhello\n");
+    // Not the last line: an error, and its number.
+    let twice = desk.write(
+        "twice.jsonl",
+        format!("{}{FAILED_EVENTS}", std::fs::read_to_string(broken).unwrap()).as_bytes(),
+    );
+    check_refused(fakegpu().arg("report").arg(twice), "line 4 is no event: unknown variant `paused`");
+    check_refused(fakegpu().arg("report").arg(&text), "line 1 is no event");
+    check_refused(fakegpu().args(["report", "/"]), "is a folder");
+    check_refused(fakegpu().arg("report").arg(desk.path("none")), "No such file or directory");
+    check_refused(
+        fakegpu().arg("explain").arg(log),
+        "is an event log: make a report of it with `fakegpu report",
+    );
+    check_refused(fakegpu().arg("explain").arg(text), "is no report");
+    check_refused(fakegpu().arg("explain").arg(desk.path("none")), "No such file or directory");
+}
+
+#[test]
+fn a_coordinator_that_does_not_answer_is_said_to_be_there_or_not() {
+    let ps = |address: &str| {
+        let mut command = fakegpu();
+        command.args(["ps", "--address", address]);
+        command
+    };
+    check_refused(&mut ps("@fakegpu-no-such"), "cannot connect to the coordinator at `@fakegpu-no-such`");
+    check_refused(&mut ps("here"), "--address: `here` is neither");
+    check_refused(
+        fakegpu().arg("dump").env("FAKEGPU_COORDINATOR_ADDR", "here"),
+        "FAKEGPU_COORDINATOR_ADDR: `here`",
+    );
+    assert!(said(fakegpu().args(["ps", "--help"])).stdout.contains("no rank notices"));
+}
+
+#[test]
+fn a_live_job_is_shown_and_goes_on() {
+    coordinator();
+    let desk = Desk::new();
+    let mut command = desk.run(
+        "-n 1 --dist-mode simulate",
+        "echo $FAKEGPU_COORDINATOR_ADDR >addr.tmp; mv addr.tmp addr; cat <gate; exit 7",
+    );
+    command.current_dir(desk.path(".")).stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(Command::new("mkfifo").arg(desk.path("gate")).status().unwrap().success());
+    let mut child = command.spawn().unwrap();
+    eventually("the rank says where its coordinator is", || desk.path("addr").exists());
+    let address = std::fs::read_to_string(desk.path("addr")).unwrap();
+    // Nobody gives the token: it is the one that `fakegpu run` made up for its coordinator.
+    let told = said(fakegpu().args(["ps", "--address", address.trim()]));
+    assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""));
+    assert!(told.stdout.contains("nobody has joined"), "{}", told.stdout);
+    let told = said(fakegpu().args(["dump", "--json", "--address", address.trim()]));
+    assert!(told.stdout.contains("\"communicators\": []"), "{}", told.stdout);
+    let refused = said(fakegpu().args(["ps", "--token", "wrong", "--address", address.trim()]));
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("the token is wrong"), "{}", refused.stderr);
+    // Opens the gate; the job has not noticed anything.
+    std::fs::write(desk.path("gate"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+    let report = std::fs::read_to_string(desk.path("out/cluster_report.json")).unwrap();
+    assert!(report.contains("\"deaths\": []"), "a watcher that leaves is no death: {report}");
+}
+
+/// Rank 2 dies, and the others are told.
+const FAILED_EVENTS: &str = r#"{"at":0,"kind":{"event":"session_opened","session":3,"pid":4002,"program":"train"}}
+{"at":2000000,"kind":{"event":"session_closed","session":3,"ending":"died","ranks":[2]}}
+{"at":3000000,"kind":{"event":"failure","comm":1,"failure":"rank_died","code":"remote_error","detail":"rank 2 died","culprits":[2]}}
+{"at":4000000,"kind":{"event":"stopped","why":"idle"}}
+"#;
