@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -260,16 +261,139 @@ void lives_end_once() {
   gives(ncclCommDestroy(comms[0]), ncclInvalidUsage, "destroy twice");
   gives(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comms[1], nullptr), ncclRemoteError, "a call that a gone rank is needed for");
   gives(ncclCommAbort(comms[1]), ncclSuccess, "abort of a failed communicator");
-  gives(ncclCommAbort(comms[1]), ncclSuccess, "abort twice");
+  gives(ncclCommAbort(comms[1]), ncclInvalidUsage, "abort twice");
+  gives(ncclCommDestroy(comms[1]), ncclInvalidUsage, "destroy after abort");
   int devices[2] = {3, 3};
   gives(ncclCommInitAll(comms, 2, devices), ncclInvalidUsage, "one device twice");
 }
 
-void functions_of_later_versions_refuse_with_a_sentence() {
+void device_functions_refuse_with_a_sentence() {
   World world(1);
-  float value = 1;
-  gives(ncclSend(&value, 1, ncclFloat, 0, world.comms[0], nullptr), ncclInvalidUsage, "ncclSend");
-  hold(std::string(ncclGetLastError(nullptr)).find("ncclSend is not supported") != std::string::npos, "it says so by name");
+  gives(ncclDevCommCreate(world.comms[0], nullptr, nullptr), ncclInvalidUsage, "ncclDevCommCreate");
+  const std::string said = ncclGetLastError(nullptr);
+  hold(said.find("ncclDevCommCreate") != std::string::npos && said.find("kernel") != std::string::npos, "it says why by name");
+}
+
+void a_thread_sends_among_its_ranks() {
+  World world(3);
+  int data[3] = {10, 11, 12}, got[3] = {};
+  gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+  for (int rank = 0; rank < 3; ++rank) {
+    gives(ncclSend(&data[rank], 1, ncclInt, (rank + 1) % 3, world.comms[rank], nullptr), ncclSuccess, "ncclSend");
+    gives(ncclRecv(&got[rank], 1, ncclInt, (rank + 2) % 3, world.comms[rank], nullptr), ncclSuccess, "ncclRecv");
+  }
+  gives(ncclGroupEnd(), ncclSuccess, "ncclGroupEnd");
+  hold(got[0] == 12 && got[1] == 10 && got[2] == 11, "a ring of one thread's ranks");
+  gives(ncclSend(&data[0], 1, ncclInt, 1, world.comms[0], nullptr), ncclSuccess, "ncclSend to a rank of the same thread");
+  gives(ncclRecv(&got[1], 1, ncclInt, 0, world.comms[1], nullptr), ncclSuccess, "ncclRecv from a rank of the same thread");
+  hold(got[1] == 10, "a thread's send is there when its receive has returned");
+}
+
+void transfers_are_checked() {
+  World world(1);
+  const ncclComm_t comm = world.comms[0];
+  float value = 1, got = 0;
+  gives(ncclSend(&value, 1, ncclFloat, 1, comm, nullptr), ncclInvalidArgument, "a peer that is not there");
+  gives(ncclRecv(&value, 1, ncclFloat, -1, comm, nullptr), ncclInvalidArgument, "a negative peer");
+  gives(ncclSend(nullptr, 1, ncclFloat, 0, comm, nullptr), ncclInvalidArgument, "a NULL buffer with elements");
+  gives(ncclSend(&value, 1, ncclFloat, 0, comm, nullptr), ncclInvalidUsage, "a send to oneself alone");
+  gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+  gives(ncclSend(nullptr, 0, ncclFloat, 0, comm, nullptr), ncclSuccess, "a NULL buffer without elements");
+  gives(ncclRecv(nullptr, 0, ncclFloat, 0, comm, nullptr), ncclSuccess, "a NULL buffer without elements");
+  gives(ncclSend(&value, 1, ncclFloat, 0, comm, nullptr), ncclSuccess, "a send to oneself");
+  gives(ncclRecv(&got, 1, ncclFloat, 0, comm, nullptr), ncclSuccess, "a receive from oneself");
+  gives(ncclGroupEnd(), ncclSuccess, "ncclGroupEnd");
+  hold(got == 1, "what a rank sends itself arrives");
+}
+
+void configured_collectives_do_the_same() {
+  World world(1);
+  const ncclComm_t comm = world.comms[0];
+  float send = 3, recv[8] = {};
+  ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+  const ncclCollConfig_t *configs[] = {nullptr, &config};
+  for (const ncclCollConfig_t *given : configs) {
+    gives(ncclAllReduceConfig(&send, &recv[0], 1, ncclFloat, ncclSum, comm, nullptr, given), ncclSuccess, "ncclAllReduceConfig");
+    gives(ncclReduceConfig(&send, &recv[1], 1, ncclFloat, ncclSum, 0, comm, nullptr, given), ncclSuccess, "ncclReduceConfig");
+    gives(ncclBroadcastConfig(&send, &recv[2], 1, ncclFloat, 0, comm, nullptr, given), ncclSuccess, "ncclBroadcastConfig");
+    gives(ncclAllGatherConfig(&send, &recv[3], 1, ncclFloat, comm, nullptr, given), ncclSuccess, "ncclAllGatherConfig");
+    gives(ncclReduceScatterConfig(&send, &recv[4], 1, ncclFloat, ncclSum, comm, nullptr, given), ncclSuccess, "ncclReduceScatterConfig");
+    gives(ncclAlltoAllConfig(&send, &recv[5], 1, ncclFloat, comm, nullptr, given), ncclSuccess, "ncclAlltoAllConfig");
+    gives(ncclGatherConfig(&send, &recv[6], 1, ncclFloat, 0, comm, nullptr, given), ncclSuccess, "ncclGatherConfig");
+    gives(ncclScatterConfig(&send, &recv[7], 1, ncclFloat, 0, comm, nullptr, given), ncclSuccess, "ncclScatterConfig");
+    for (float value : recv) hold(value == 3, "a configured collective computes what the plain one does");
+  }
+  config.magic = 0;
+  gives(ncclAllReduceConfig(&send, &recv[0], 1, ncclFloat, ncclSum, comm, nullptr, &config), ncclInvalidArgument, "settings no initializer made");
+}
+
+void memory_is_allocated_registered_and_counted() {
+  World world(1);
+  const ncclComm_t comm = world.comms[0];
+  void *memory = nullptr, *handle = nullptr;
+  gives(ncclMemAlloc(&memory, 1 << 20), ncclSuccess, "ncclMemAlloc");
+  std::memset(memory, 1, 1 << 20);
+  gives(ncclCommRegister(comm, memory, 1 << 20, &handle), ncclSuccess, "ncclCommRegister");
+  gives(ncclAllReduce(memory, memory, 1 << 18, ncclInt, ncclSum, comm, nullptr), ncclSuccess, "a collective in it");
+  gives(ncclCommDeregister(comm, handle), ncclSuccess, "ncclCommDeregister");
+  gives(ncclCommDeregister(comm, handle), ncclInvalidArgument, "ncclCommDeregister twice");
+  gives(ncclMemFree(memory), ncclSuccess, "ncclMemFree");
+  gives(ncclMemFree(memory), ncclInvalidArgument, "ncclMemFree twice");
+  gives(ncclMemFree(nullptr), ncclSuccess, "ncclMemFree of NULL");
+  std::uint64_t bytes = 1;
+  for (ncclCommMemStat_t stat : {ncclStatGpuMemSuspend, ncclStatGpuMemSuspended, ncclStatGpuMemPersist, ncclStatGpuMemTotal})
+    gives(ncclCommMemStats(comm, stat, &bytes), ncclSuccess, "ncclCommMemStats");
+  gives(ncclCommMemStats(comm, static_cast<ncclCommMemStat_t>(9), &bytes), ncclInvalidArgument, "a statistic that is none");
+  ncclCommProperties_t properties{};
+  properties.size = sizeof properties;
+  properties.magic = NCCL_API_MAGIC;
+  properties.version = NCCL_VERSION_CODE;
+  gives(ncclCommQueryProperties(comm, &properties), ncclSuccess, "ncclCommQueryProperties");
+  hold(properties.rank == 0 && properties.nRanks == 1 && !properties.deviceApiSupport, "properties are what is true");
+}
+
+void parameters_are_read_by_name() {
+  setenv("NCCL_FAKEGPU_TEST", "77", 1);
+  ncclParamHandle_t handle{};
+  gives(ncclParamBind(&handle, "NCCL_BUFFSIZE"), ncclSuccess, "ncclParamBind");
+  std::int64_t wide = 0;
+  std::int32_t middle = 0;
+  std::int16_t narrow = 0;
+  std::int8_t tiny = 0;
+  std::uint64_t natural = 0;
+  std::uint32_t half = 0;
+  std::uint16_t quarter = 0;
+  std::uint8_t eighth = 0;
+  gives(ncclParamGetI64(handle, &wide), ncclSuccess, "ncclParamGetI64");
+  gives(ncclParamGetU64(handle, &natural), ncclSuccess, "ncclParamGetU64");
+  gives(ncclParamGetI32(handle, &middle), ncclSuccess, "ncclParamGetI32");
+  gives(ncclParamGetU32(handle, &half), ncclSuccess, "ncclParamGetU32");
+  hold(wide == middle && natural == half, "a parameter is one number in every type that holds it");
+  gives(ncclParamGetI8(handle, &tiny), ncclInvalidArgument, "a number too large for its type");
+  gives(ncclParamGetU8(handle, &eighth), ncclInvalidArgument, "a number too large for its type");
+  gives(ncclParamGetI16(handle, &narrow), ncclInvalidArgument, "a number too large for its type");
+  gives(ncclParamGetU16(handle, &quarter), ncclInvalidArgument, "a number too large for its type");
+  const char *text = nullptr;
+  gives(ncclParamGetStr(handle, &text), ncclSuccess, "ncclParamGetStr");
+  hold(text && std::to_string(wide) == text, "it reads the same as text");
+  char copy[32] = {};
+  int length = 0;
+  gives(ncclParamGet(handle, copy, sizeof copy, &length), ncclSuccess, "ncclParamGet");
+  hold(length > 0 && length <= static_cast<int>(sizeof copy), "ncclParamGet says how many bytes");
+  gives(ncclParamGetParameter("NCCL_BUFFSIZE", &text, &length), ncclSuccess, "ncclParamGetParameter");
+  hold(text && std::to_string(wide) == text, "by name too");
+  gives(ncclParamBind(&handle, "NCCL_NO_SUCH_THING"), ncclInvalidArgument, "a name that is none");
+  const char **keys = nullptr;
+  int count = 0;
+  gives(ncclParamGetAllParameterKeys(&keys, &count), ncclSuccess, "ncclParamGetAllParameterKeys");
+  bool found = false;
+  for (int at = 0; at < count; ++at) found |= std::string(keys[at]).find("BUFFSIZE") != std::string::npos;
+  hold(count > 10 && found, "every parameter has a name");
+  ncclParamDumpAll();
+  ncclResetDebugInit();
+  ncclEncryptionConfig_t encryption = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
+  encryption.mode = NCCL_ENCRYPTION_MODE_NONE;
+  gives(ncclSetEncryption(&encryption), ncclSuccess, "ncclSetEncryption without any");
 }
 
 void a_forked_child_is_told() {
@@ -363,7 +487,12 @@ int main() {
   arguments_are_checked();
   operators_belong_to_a_communicator_and_a_type();
   lives_end_once();
-  functions_of_later_versions_refuse_with_a_sentence();
+  device_functions_refuse_with_a_sentence();
+  a_thread_sends_among_its_ranks();
+  transfers_are_checked();
+  configured_collectives_do_the_same();
+  memory_is_allocated_registered_and_counted();
+  parameters_are_read_by_name();
   a_forked_child_is_told();
   static_destructors_may_destroy();
   std::printf("%d rules hold\n", rules);

@@ -26,6 +26,11 @@ impl Layout {
         layout
     }
 
+    /// The folder of it all.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The daemon.
     pub fn coordinator(&self) -> PathBuf {
         self.root.join("bin/fakegpu-coordinator")

@@ -51,7 +51,7 @@ pub(crate) fn check(breaches: &mut Vec<String>) -> Result<()> {
 }
 
 /// Why a test cannot be what is meant, if it cannot.
-fn missing(test: &str) -> Option<String> {
+pub(crate) fn missing(test: &str) -> Option<String> {
     let (file, name) = test.split_once("::").map_or((test, None), |(file, name)| (file, Some(name)));
     let Ok(text) = std::fs::read_to_string(root().join(file)) else {
         return Some(format!("there is no file `{file}`"));

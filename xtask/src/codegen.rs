@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{readme, workspace};
+use crate::{conformance, readme, workspace};
 
 /// Every generated file with its text.
 fn generated() -> Result<Vec<(PathBuf, String)>> {
@@ -14,6 +14,7 @@ fn generated() -> Result<Vec<(PathBuf, String)>> {
     Ok(vec![
         (root.join("cpp/include/nccl.h"), fakegpu_nccl_abi::header::generate()),
         (root.join("crates/report/schema/cluster_report.schema.json"), fakegpu_report::schema()),
+        (root.join("matrix/nccl/conformance.md"), conformance::table()?),
         (readme, readme::with_generated_parts(&text)?),
     ])
 }

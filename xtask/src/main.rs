@@ -9,6 +9,7 @@
 mod acceptance;
 mod artefacts;
 mod codegen;
+mod conformance;
 mod demo;
 mod flake;
 mod matrix;

@@ -52,7 +52,10 @@ enum Outcome {
 }
 
 fn sheets() -> Result<Vec<Sheet>> {
-    let files = workspace::files(&workspace::root().join("matrix"), ".yaml");
+    let folder = workspace::root().join("matrix");
+    // Folders below hold other tables.
+    let is_sheet = |path: &PathBuf| path.parent() == Some(folder.as_path());
+    let files: Vec<_> = workspace::files(&folder, ".yaml").into_iter().filter(is_sheet).collect();
     ensure!(!files.is_empty(), "matrix/ holds no sheet");
     files
         .iter()

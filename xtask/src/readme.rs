@@ -2,12 +2,13 @@
 
 use anyhow::{Context, Result};
 
-use crate::{matrix, workspace};
+use crate::{conformance, matrix, workspace};
 
 /// The text with every generated part as it should be.
 pub(crate) fn with_generated_parts(text: &str) -> Result<String> {
     let parts = [
         ("matrix", matrix::readme_table()?),
+        ("conformance", conformance::summary()?),
         ("environment", fakegpu_config::env::markdown_table()),
         ("crates", crate_table()?),
     ];

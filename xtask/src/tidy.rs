@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::workspace::{Package, files, packages, root};
-use crate::{acceptance, flake};
+use crate::{acceptance, conformance, flake};
 
 /// The rooms, from the words up; a room may depend on rooms of lower layers only.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -64,6 +64,7 @@ pub(crate) fn run() -> Result<()> {
     }
     words(&mut breaches)?;
     acceptance::check(&mut breaches)?;
+    conformance::check(&mut breaches)?;
     flake::check(&mut breaches)?;
     if breaches.is_empty() {
         println!("tidy: {} packages are in order", packages.len());

@@ -19,7 +19,7 @@ fn corpus() -> Vec<Vec<u8>> {
     version[4] = 0xff;
     let mut flags = good.clone();
     flags[6] = 1;
-    let submit = frame::encode(2, &ToCoordinator::Submit { ops: Vec::new() }).unwrap();
+    let submit = frame::encode(2, &ToCoordinator::Submit { ops: Vec::new(), thread: 0 }).unwrap();
     let mut corpus = vec![
         Vec::new(),
         good[..7].to_vec(),

@@ -167,7 +167,7 @@ fn hello() -> Hello {
         placement: None,
         join_timeout_ms: None,
         collective_timeout_ms: None,
-        chunk_bytes: None,
+        ..Hello::default()
     }
 }
 

@@ -8,4 +8,7 @@ mod embedded;
 mod fabric;
 mod failures;
 mod fallbacks;
+mod hosts;
+mod life;
 mod lifecycle;
+mod pairs;
