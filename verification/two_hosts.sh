@@ -82,3 +82,4 @@ for _ in $(seq 100); do
 done
 kill -TERM $coordinator
 wait $coordinator
+exit 0

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod daemon;
+pub mod fuzz;
 mod job;
 mod layout;
 

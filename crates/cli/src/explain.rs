@@ -11,10 +11,12 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use fakegpu_proto::RankHistory;
 use fakegpu_proto::event::FailureKind;
 use fakegpu_report::{CommunicatorEntry, Death, FailureEntry, Report};
 use fakegpu_units::GlobalRank;
 
+use self::advice::Concerned;
 use crate::arguments::ExplainArguments;
 use crate::prose::{Ink, WIDTH, at_most, counted, cut, plain, ranks, span, wrap};
 use crate::say;
@@ -28,6 +30,9 @@ const REPORT_BYTES_MAX: u64 = 1 << 30;
 /// Lines of the sentence, and of the list of where ranks stood.
 const SENTENCE_LINES: usize = 7;
 const STANDING_LINES: usize = 5;
+
+/// Processes that end this close to each other were ended by something else than each other.
+const TOGETHER_MS: f64 = 50.0;
 
 /// Prints the story.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<u8> {
@@ -86,10 +91,13 @@ fn story(report: &Report, ink: Ink) -> String {
     if let Some(note) = report.fidelity.iter().find(|note| note.starts_with("payload off")) {
         lines.push(ink.mark(&cut(note, WIDTH)));
     }
-    let resilience = &report.resilience;
-    match (first_death(report), resilience.failure_events.first()) {
-        (None, None) => lines.extend(healthy(report, ink)),
-        (death, failure) => lines.extend(failed(report, death, failure, ink)),
+    let failure = report.resilience.failure_events.first();
+    match (first_death(report), failure, failure.and_then(|failure| ended_together(report, failure))) {
+        (None, None, _) => lines.extend(healthy(report, ink)),
+        (Some(death), Some(failure), Some(ended)) => {
+            lines.extend(stopped(report, death, failure, &ended, ink));
+        }
+        (death, failure, _) => lines.extend(failed(report, death, failure, ink)),
     }
     let mut text = lines.join("\n");
     text.push('\n');
@@ -107,10 +115,44 @@ fn first_death(report: &Report) -> Option<&Death> {
     began.then_some(death)
 }
 
+/// The ranks of the communicator that failed, where all that were left of them ended at once: somebody stopped the job.
+fn ended_together(report: &Report, failure: &FailureEntry) -> Option<Vec<GlobalRank>> {
+    let deaths = &report.resilience.deaths;
+    let end_ms = deaths.first()?.at_ms + TOGETHER_MS;
+    let dead: Vec<GlobalRank> = deaths
+        .iter()
+        .take_while(|death| death.at_ms <= end_ms)
+        .flat_map(|death| death.ranks.iter().copied())
+        .collect();
+    let was_left = |rank: &&RankHistory| rank.doing != "had left";
+    let all = failure.history.iter().filter(was_left).all(|rank| dead.contains(&rank.rank));
+    (failure.failure == FailureKind::RankDied && all && dead.len() > 1).then_some(dead)
+}
+
+/// The story of a job that was stopped: what matters is where it stood, not which of its processes ended first.
+fn stopped(
+    report: &Report,
+    death: &Death,
+    failure: &FailureEntry,
+    ended: &[GlobalRank],
+    ink: Ink,
+) -> Vec<String> {
+    let what = format!("{} ended at once", ranks(ended));
+    let mut lines = vec![
+        ink.bad(&headline("STOPPED", &what, death.at_ms)),
+        "  as in a job that is stopped: by Ctrl-C, a scheduler, or a limit of time or memory".to_owned(),
+    ];
+    let late = calls::late(failure);
+    lines.extend(section(&called(report, failure), calls::table(failure, &late, ink), ink));
+    lines.extend(section("Where they stood", standing(failure), ink));
+    lines.extend(section("What to do", hinted(&advice::after_a_stop(&late, &death.ranks)), ink));
+    lines
+}
+
 fn failed(report: &Report, death: Option<&Death>, failure: Option<&FailureEntry>, ink: Ink) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(death) = death {
-        lines.push(ink.bad(&headline(&died(report, death), death.at_ms)));
+        lines.push(ink.bad(&headline("FAILED", &died(report, death), death.at_ms)));
         if failure.is_some() {
             lines.push(String::new());
         }
@@ -123,16 +165,18 @@ fn failed(report: &Report, death: Option<&Death>, failure: Option<&FailureEntry>
             }
             None => {
                 let said = format!("{} {}", name(failure.failure), place(report, failure));
-                ink.bad(&headline(&said, failure.at_ms))
+                ink.bad(&headline("FAILED", &said, failure.at_ms))
             }
         });
         let sentence = at_most(wrap(&plain(&failure.detail), WIDTH - 2), SENTENCE_LINES);
         lines.extend(sentence.into_iter().map(|line| format!("  {line}")));
-        if !failure.culprits.is_empty() && death.is_none_or(|death| death.ranks != failure.culprits) {
+        let culprits = culprits(report, failure);
+        if !culprits.is_empty() && death.is_none_or(|death| death.ranks != culprits) {
+            let title = if failure.failure == FailureKind::Deadlock { "In the circle:" } else { "At fault:" };
             lines.push(String::new());
-            lines.push(format!("{} {}", ink.head("At fault:"), at_fault(report, &failure.culprits)));
+            lines.push(format!("{} {}", ink.head(title), described(report, &culprits)));
         }
-        lines.extend(section(&called(report, failure), calls::table(failure, ink), ink));
+        lines.extend(section(&called(report, failure), calls::table(failure, &culprits, ink), ink));
         lines.extend(section("Where they stood", standing(failure), ink));
     }
     lines.extend(section("What to do", advice(report, death, failure), ink));
@@ -140,8 +184,18 @@ fn failed(report: &Report, death: Option<&Death>, failure: Option<&FailureEntry>
     lines
 }
 
-fn headline(what: &str, at_ms: f64) -> String {
-    cut(&format!("FAILED {} after the start: {what}", millis(at_ms)), WIDTH)
+fn headline(how: &str, what: &str, at_ms: f64) -> String {
+    cut(&format!("{how} {} after the start: {what}", millis(at_ms)), WIDTH)
+}
+
+/// Who is at fault. A circle over several communicators is a failure of each, told in the same words.
+fn culprits(report: &Report, failure: &FailureEntry) -> Vec<GlobalRank> {
+    let same = |other: &&FailureEntry| (other.failure, &other.detail) == (failure.failure, &failure.detail);
+    let told = report.resilience.failure_events.iter().filter(same);
+    let mut culprits: Vec<GlobalRank> = told.flat_map(|other| other.culprits.iter().copied()).collect();
+    culprits.sort_unstable();
+    culprits.dedup();
+    culprits
 }
 
 fn died(report: &Report, death: &Death) -> String {
@@ -204,7 +258,7 @@ fn made<'a>(report: &'a Report, failure: &FailureEntry) -> Option<&'a Communicat
 }
 
 /// Ranks with what is needed to look for them: node and process.
-fn at_fault(report: &Report, culprits: &[GlobalRank]) -> String {
+fn described(report: &Report, culprits: &[GlobalRank]) -> String {
     const SHOWN: usize = 3;
     if culprits.len() > SHOWN {
         return ranks(culprits);
@@ -243,23 +297,23 @@ fn standing(failure: &FailureEntry) -> Vec<String> {
 }
 
 fn advice(report: &Report, death: Option<&Death>, failure: Option<&FailureEntry>) -> Vec<String> {
-    let kind =
-        if death.is_some() { Some(FailureKind::RankDied) } else { failure.map(|failure| failure.failure) };
-    let concerned = match (death, failure) {
-        (Some(death), _) => &death.ranks,
-        (None, Some(failure)) => &failure.culprits,
+    let (kind, concerned) = match (death, failure) {
+        (Some(death), _) => (FailureKind::RankDied, death.ranks.clone()),
+        (None, Some(failure)) => (failure.failure, culprits(report, failure)),
         (None, None) => return Vec::new(),
     };
-    let pids: Vec<u32> = report
-        .ranks
+    let history = failure.map_or(&[][..], |failure| &failure.history);
+    let is_pairwise = history
         .iter()
         .filter(|rank| concerned.contains(&rank.rank))
-        .filter_map(|rank| rank.pid)
-        .collect();
-    let hints = kind.map_or_else(Vec::new, |kind| advice::hints(kind, concerned, pids.first().copied()));
+        .any(|rank| ["ncclSend(", "ncclRecv("].iter().any(|call| rank.doing.contains(call)));
+    hinted(&advice::hints(kind, &Concerned { ranks: &concerned, is_pairwise }))
+}
+
+fn hinted(hints: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     for hint in hints {
-        for (at, line) in wrap(&hint, WIDTH - 4).into_iter().enumerate() {
+        for (at, line) in wrap(hint, WIDTH - 4).into_iter().enumerate() {
             lines.push(format!("  {} {line}", if at == 0 { "-" } else { " " }));
         }
     }
@@ -270,7 +324,11 @@ fn advice(report: &Report, death: Option<&Death>, failure: Option<&FailureEntry>
 fn aftermath(report: &Report, first: Option<&Death>) -> Vec<String> {
     let resilience = &report.resilience;
     let mut parts = Vec::new();
-    if let more @ 1.. = resilience.failure_count.saturating_sub(1) {
+    let first_told = resilience.failure_events.first();
+    let again = first_told.map_or(0, |failure| {
+        resilience.failure_events.iter().filter(|other| other.detail == failure.detail).count() as u64
+    });
+    if let more @ 1.. = resilience.failure_count.saturating_sub(again.max(1)) {
         parts.push(counted(usize::try_from(more).unwrap_or(usize::MAX), "more failure"));
     }
     let later = resilience.deaths.iter().skip(usize::from(first.is_some()));

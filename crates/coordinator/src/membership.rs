@@ -67,7 +67,6 @@ impl Coordinator {
             self.comm_without(now, id, &departed, waited.contains(&id));
         }
         let ranks = self.world.ranks_of(session.id);
-        ranks.iter().for_each(|&rank| self.recorder.forget(rank));
         self.world.forget(session.id);
         self.event(now, EventKind::SessionClosed { session: session.id, ending, ranks });
     }

@@ -43,7 +43,7 @@ impl Recorder {
         self.by_rank.get(&rank)
     }
 
-    /// A rank's process has come to its end, and its number may be another's.
+    /// A rank's number is another process's from now on. Until then its calls are kept, for the stories of others.
     pub(crate) fn forget(&mut self, rank: GlobalRank) {
         self.by_rank.remove(&rank);
     }

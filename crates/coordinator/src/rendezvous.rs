@@ -474,6 +474,7 @@ impl Coordinator {
         for rank in placed {
             if let Some(at) = self.world.placed(rank) {
                 let (session, node, device) = (at.session, at.node, at.device);
+                self.recorder.forget(rank);
                 self.event(now, EventKind::RankPlaced { rank, session, node, device });
             }
         }

@@ -6,7 +6,7 @@
 //!
 //! Read [`Model`] first (what is asked and what is answered: a collective by [`Query`], point-to-point operations that
 //! start together by [`TransferQuery`]), then [`TwoClass`] (the closed form over links within and between nodes), then
-//! [`explain`] (an answer as a person reads it).
+//! [`explain()`] (an answer as a person reads it).
 //!
 //! ```
 //! use fakegpu_config::Cluster;

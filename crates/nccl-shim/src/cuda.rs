@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 use fakegpu_simulate::CudaDevice;
 
 /// Bytes that a PCI bus id takes as CUDA prints it, the end included, and room to spare.
-const BUS_ID_BYTES: usize = 32;
+const BUS_ID_BYTES: c_int = 31;
 
 type GetDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
 type GetBusId = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
@@ -24,9 +24,10 @@ pub(crate) fn device() -> Option<CudaDevice> {
     if unsafe { get_device(&raw mut device) } != 0 {
         return None;
     }
-    let mut text: [c_char; BUS_ID_BYTES] = [0; BUS_ID_BYTES];
-    // SAFETY: the buffer is writable for as many bytes as are said, less one that stays the end.
-    if unsafe { get_bus_id(text.as_mut_ptr(), BUS_ID_BYTES as c_int - 1, device) } != 0 {
+    // One more, which stays the end whatever is written.
+    let mut text: [c_char; BUS_ID_BYTES as usize + 1] = [0; BUS_ID_BYTES as usize + 1];
+    // SAFETY: the buffer is writable for as many bytes as are said.
+    if unsafe { get_bus_id(text.as_mut_ptr(), BUS_ID_BYTES, device) } != 0 {
         return None;
     }
     // SAFETY: the last byte was never offered for writing and is the end.

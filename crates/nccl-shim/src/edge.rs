@@ -44,6 +44,7 @@ impl Given<ncclResult_t> for Result<Outcome, Fault> {
             Ok(Outcome::InProgress) => ncclResult_t::ncclInProgress,
             Err(fault) => {
                 edge.remember(&fault);
+                edge.runtime.log_failure(&fault);
                 code(&fault)
             }
         }

@@ -143,18 +143,19 @@ pub fn expand(descriptor: &Descriptor, rank: Rank, size: u32) -> Vec<Part> {
     };
     let peers = (0..size).map(Rank);
     let root = descriptor.root.unwrap_or(Rank(0));
-    let (first, all, one) = (Rank(0), rank == root, Direction::Send);
+    // What is no root has one block; the root has one a rank, and is a peer of its own.
+    let (only, is_root) = (Rank(0), rank == root);
     match descriptor.op {
-        Collective::AllToAll => {
-            peers.flat_map(|peer| [part(one, peer, peer), part(Direction::Recv, peer, peer)]).collect()
-        }
-        Collective::Gather => std::iter::once(part(one, root, first))
-            .chain(peers.filter(|_| all).map(|peer| part(Direction::Recv, peer, peer)))
+        Collective::AllToAll => peers
+            .flat_map(|peer| [part(Direction::Send, peer, peer), part(Direction::Recv, peer, peer)])
+            .collect(),
+        Collective::Gather => std::iter::once(part(Direction::Send, root, only))
+            .chain(peers.filter(|_| is_root).map(|peer| part(Direction::Recv, peer, peer)))
             .collect(),
         Collective::Scatter => peers
-            .filter(|_| all)
-            .map(|peer| part(one, peer, peer))
-            .chain(std::iter::once(part(Direction::Recv, root, first)))
+            .filter(|_| is_root)
+            .map(|peer| part(Direction::Send, peer, peer))
+            .chain(std::iter::once(part(Direction::Recv, root, only)))
             .collect(),
         _ => Vec::new(),
     }

@@ -163,7 +163,7 @@ impl Runtime {
     pub(crate) fn fail_on_purpose(&self, comm: &Communicator, name: &str) -> Result<(), Fault> {
         let number = comm.tally().call();
         let Some(wanted) = &self.settings()?.nccl_fault else { return Ok(()) };
-        let rank = comm.global().map_or(comm.rank().0, |global| global.0);
+        let rank = comm.global().map_or_else(|| comm.rank().0, |global| global.0);
         if !wanted.means(rank, number, name) {
             return Ok(());
         }

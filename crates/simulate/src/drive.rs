@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fakegpu_proto::Fault;
@@ -63,13 +64,22 @@ impl Drive<'_> {
                 continue;
             }
             self.wait()?;
-            self.lanes.iter().try_for_each(Lane::look_for_bad_news)?;
+            if let Err(fault) = self.lanes.iter().try_for_each(Lane::look_for_bad_news) {
+                return self.run_out(fault);
+            }
             if last_moved.elapsed() > COORDINATOR_PATIENCE {
                 return Err(Fault::system(
                     "timeout: the coordinator has said nothing for ten minutes; it may be stopped",
                 ));
             }
         }
+    }
+
+    /// A communicator failed. What its ranks did before is done, and may be all that was missing here.
+    fn run_out(&mut self, fault: Fault) -> Result<(), Fault> {
+        let is_aborted = self.lanes.iter().any(|lane| lane.comm.aborted.load(Ordering::Acquire));
+        while !is_aborted && self.turn()? {}
+        if self.submissions.iter().all(Submission::is_finished) { Ok(()) } else { Err(fault) }
     }
 
     /// Hears what has come about submissions, without waiting.

@@ -567,6 +567,11 @@ impl Runtime {
         Ok(())
     }
 
+    /// A call failed: NCCL's log says so where it is asked for.
+    pub fn log_failure(&self, fault: &Fault) {
+        self.debug.warn(last_device(), &fault.detail);
+    }
+
     /// `ncclResetDebugInit`: reads the settings of the log again.
     pub fn reset_debug(&self, vars: impl IntoIterator<Item = (String, String)>) {
         self.debug.reset(&crate::environment::Environment::read(vars));

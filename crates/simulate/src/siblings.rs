@@ -67,7 +67,6 @@ fn is_free<'a>(submission: &Submission, waiting: impl Iterator<Item = &'a Submis
 }
 
 /// Whether all that a submission needs of this process's ranks was called, or is other threads' to call.
-
 fn has_what_it_needs(comms: &Communicators, submission: &Submission) -> bool {
     involved(std::iter::once(submission)).iter().all(|comm| {
         comms.siblings(comm).iter().all(|sibling| {

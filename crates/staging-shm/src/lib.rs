@@ -6,7 +6,9 @@
 //!
 //! Read [`Exchange`] first (one rank's half of one operation, driven by polling), then [`Segment`] and
 //! [`SharedExchange`] (the shared road), then [`StreamedExchange`] and [`RelayLane`] (the two ends of the
-//! streamed road) over an [`Engine`] (`io_uring`, or plain sockets).
+//! streamed road) over an [`Engine`] (`io_uring`, or plain sockets). Sends and receives, of which only two ranks
+//! know, are [`Transfers`]: [`SharedTransfers`] through the segment, or [`StreamedTransfers`] through a
+//! [`SwitchLane`]. [`SharedMemory`] is what programs ask for to put into each other's.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -36,7 +38,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Limits: a segment's pages are charged when it is created, never later. `io_uring` buffers are not registered:
+//! Limits: a segment's pages are charged when it is created, those of a pair's channel with its first transfer of
+//! bytes. A communicator of more than 1024 ranks has no channels. `io_uring` buffers are not registered:
 //! a fixed-buffer write cannot carry `MSG_NOSIGNAL` (a closed peer would kill a stranger's process), and a
 //! fixed-buffer read of a non-blocking socket answers `EAGAIN` instead of waiting.
 //!
@@ -48,6 +51,8 @@ mod error;
 mod exchange;
 mod lane;
 mod memory;
+mod pages;
+mod port;
 mod segment;
 mod shared;
 mod shared_transfers;

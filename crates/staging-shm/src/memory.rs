@@ -4,11 +4,11 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
-use rustix::process::{Resource, getrlimit};
 
+use crate::pages::{allocate, check_file_size_limit, sealable_memfd};
 use crate::{SendBuffer, StagingError};
 
 /// Mapped memory of a memfd of its own. Dropping it unmaps; the memory lives as long as a mapping or a descriptor
@@ -25,8 +25,7 @@ unsafe impl Send for SharedMemory {}
 // SAFETY: as above; no reference to the memory is ever made here.
 unsafe impl Sync for SharedMemory {}
 
-/// Allocated at a time, so that a process with an interval timer gets on between two signals.
-const ALLOCATION_STEP_BYTES: u64 = 1 << 20;
+const NAME: &str = "fakegpu-memory";
 
 /// Sealed against shrinking, so that a peer's mapping cannot end in a `SIGBUS`, and against growing.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
@@ -38,14 +37,12 @@ impl SharedMemory {
     /// Where a limit of the process or the machine's memory does not allow it, naming the call.
     pub fn allocate(bytes: usize) -> Result<Self, StagingError> {
         let wanted = bytes as u64;
-        if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| *limit < wanted) {
-            return Err(StagingError::FileSizeLimit { bytes: wanted, limit });
-        }
+        check_file_size_limit(wanted)?;
         let failed =
             |call| move |errno: Errno| StagingError::Memory { call, bytes: wanted, source: errno.into() };
-        let fd = memfd().map_err(failed("memfd_create"))?;
+        let fd = sealable_memfd(NAME).map_err(failed("memfd_create"))?;
         rustix::fs::ftruncate(&fd, wanted).map_err(failed("ftruncate"))?;
-        take_pages(fd.as_fd(), wanted).map_err(failed("fallocate"))?;
+        allocate(&fd, 0, wanted).map_err(failed("fallocate"))?;
         rustix::fs::fcntl_add_seals(&fd, SEALS).map_err(failed("fcntl(F_ADD_SEALS)"))?;
         Self::map(fd, bytes)
     }
@@ -125,29 +122,6 @@ impl Drop for SharedMemory {
     }
 }
 
-fn memfd() -> rustix::io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Systems may demand the mark of never being executed; kernels before 6.3 do not know it.
-    match rustix::fs::memfd_create("fakegpu-memory", flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => rustix::fs::memfd_create("fakegpu-memory", flags),
-        answer => answer,
-    }
-}
-
-/// Takes every page now: one that is missing later is a `SIGBUS` in whoever touches it.
-fn take_pages(fd: BorrowedFd<'_>, end: u64) -> rustix::io::Result<()> {
-    let mut at = 0;
-    while at < end {
-        let step = ALLOCATION_STEP_BYTES.min(end - at);
-        match rustix::fs::fallocate(fd, FallocateFlags::empty(), at, step) {
-            Ok(()) => at += step,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,7 +146,7 @@ mod tests {
         let memory = SharedMemory::allocate(4096).unwrap();
         let other = SharedMemory::open(memory.fd().try_clone_to_owned().unwrap(), 8192).unwrap_err();
         assert!(other.to_string().contains("its size in bytes is `4096`"), "{other}");
-        let loose = memfd().unwrap();
+        let loose = sealable_memfd(NAME).unwrap();
         rustix::fs::ftruncate(&loose, 4096).unwrap();
         assert!(SharedMemory::open(loose, 4096).unwrap_err().to_string().contains("seals"));
     }

@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use fakegpu_executor::result_bytes;
 use fakegpu_units::{CommId, DataType, Rank, SeqNo};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
-use rustix::process::{Resource, getrlimit};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::StagingError;
+use crate::pages::{allocate, check_file_size_limit, sealable_memfd};
 
 /// The shape of a segment: every rank must use the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct Descriptor {
     pub shape: [u64; 1],
     /// Bytes of the tensor sent.
     pub bytes: u64,
-    /// What the run is: 0 for a collective, 1 for a send, 2 for a receive.
+    /// What the run is: [`Descriptor::COLLECTIVE`], [`Descriptor::SEND`] or [`Descriptor::RECV`].
     pub kind: u32,
     /// The other rank of a send or receive.
     pub peer: u32,
@@ -120,8 +120,6 @@ const CHANNEL_HEAD_BYTES: usize = 128;
 pub(crate) const CHANNEL_SLOTS: u32 = 2;
 /// Rounds in flight: a rank may publish one ahead of the round it collects.
 const PARITIES: usize = 2;
-/// Allocated at a time, so that a process with an interval timer gets on between two signals.
-const ALLOCATION_STEP_BYTES: u64 = 1 << 20;
 
 /// A counter of a rank; the value is its place in the rank's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,7 +250,7 @@ impl Segment {
         let bytes = geometry.bytes() as u64;
         check_file_size_limit(bytes)?;
         let failed = |call| move |errno: Errno| StagingError::Memory { call, bytes, source: errno.into() };
-        let fd = sealable_memfd().map_err(failed("memfd_create"))?;
+        let fd = sealable_memfd("fakegpu-staging").map_err(failed("memfd_create"))?;
         rustix::fs::ftruncate(&fd, bytes).map_err(failed("ftruncate"))?;
         allocate(fd.as_fd(), 0, geometry.channels_at() as u64).map_err(failed("fallocate"))?;
         rustix::fs::fcntl_add_seals(&fd, seals()).map_err(failed("fcntl(F_ADD_SEALS)"))?;
@@ -588,6 +586,13 @@ fn map_range(
 }
 
 impl Descriptor {
+    /// The kind of a collective.
+    pub const COLLECTIVE: u32 = 0;
+    /// The kind of a send.
+    pub const SEND: u32 = 1;
+    /// The kind of a receive.
+    pub const RECV: u32 = 2;
+
     /// What `rank` sends in a run of a collective.
     pub(crate) fn new(rank: Rank, run: &crate::Run) -> Self {
         let bytes = run.plan.send_bytes(rank) as u64;
@@ -601,12 +606,12 @@ impl Descriptor {
             dims: 1,
             shape: [bytes / run.data_type.size() as u64],
             bytes,
-            kind: 0,
+            kind: Self::COLLECTIVE,
             peer: 0,
         }
     }
 
-    /// A send (1) or a receive (2) of `owner`.
+    /// A send or a receive of `owner`.
     pub(crate) fn of_transfer(kind: u32, owner: Rank, peer: Rank, bytes: usize) -> Self {
         let bytes = bytes as u64;
         let data_type = u32::MAX;
@@ -649,32 +654,24 @@ fn due(what: &'static str, seen: u64, expected: u64) -> Result<(), StagingError>
     if seen == expected { Ok(()) } else { Err(StagingError::Foreign { what, seen, expected }) }
 }
 
-/// Growing a file beyond the limit raises `SIGXFSZ`, which kills.
-fn check_file_size_limit(bytes: u64) -> Result<(), StagingError> {
-    match getrlimit(Resource::Fsize).current {
-        Some(limit) if limit < bytes => Err(StagingError::FileSizeLimit { bytes, limit }),
-        _ => Ok(()),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn sealable_memfd() -> rustix::io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Systems may demand the mark of never being executed; kernels before 6.3 do not know it.
-    match rustix::fs::memfd_create("fakegpu-staging", flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => rustix::fs::memfd_create("fakegpu-staging", flags),
-        answer => answer,
-    }
-}
-
-/// Takes every page now: one that is missing later is a `SIGBUS` in whoever touches it.
-fn allocate(fd: BorrowedFd<'_>, mut at: u64, end: u64) -> rustix::io::Result<()> {
-    while at < end {
-        let step = ALLOCATION_STEP_BYTES.min(end - at);
-        match rustix::fs::fallocate(fd, FallocateFlags::empty(), at, step) {
-            Ok(()) => at += step,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
+    #[test]
+    fn a_descriptor_that_is_being_written_is_left_out_and_the_older_ones_stay() {
+        let (segment, _fd) = Segment::create(Geometry::new(2, 64).unwrap()).unwrap();
+        for bytes in 0..20 {
+            segment.describe(Descriptor::of_transfer(Descriptor::SEND, Rank(1), Rank(0), bytes));
         }
+        let told = |segment: &Segment| -> Vec<u64> {
+            segment.recent(Rank(1)).iter().map(|descriptor| descriptor.bytes).collect()
+        };
+        assert_eq!(told(&segment), (4..20).collect::<Vec<_>>());
+        // As the owner leaves it that dies while it overwrites the oldest.
+        segment.descriptor_word(Rank(1), 20 % DESCRIPTORS, 0).fetch_add(1, Ordering::SeqCst);
+        assert_eq!(told(&segment), (5..20).collect::<Vec<_>>());
+        assert_eq!(segment.descriptor(Rank(1)).unwrap().bytes, 19);
+        assert!(segment.recent(Rank(2)).is_empty(), "nobody there");
     }
-    Ok(())
 }

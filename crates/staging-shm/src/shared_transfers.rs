@@ -4,13 +4,13 @@
 //! *taken*; a piece may be written while fewer than [`CHANNEL_SLOTS`] are under way. Both ends know the bytes of a
 //! transfer and cut it alike, so no length travels.
 //!
-//! Whoever moves a counter rings its peer's bell. A rank that finds nothing to do sleeps on its own bell: it counts
+//! Whoever moves a counter rings its peer's bell, piece by piece, so that both ends copy at the same time. A rank that finds nothing to do sleeps on its own bell: it counts
 //! itself among the sleepers and looks at the bell again, the peer rings and then looks for sleepers, and one of the
 //! two sees the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use fakegpu_units::Rank;
@@ -38,15 +38,118 @@ pub struct SharedTransfers {
 /// One end of a channel.
 #[derive(Debug)]
 struct End<B> {
-    channel: Channel,
+    /// Made by the first transfer that has bytes.
+    channel: Option<Channel>,
     queue: VecDeque<Item<B>>,
     /// Pieces this end has moved.
     moved: u32,
 }
 
-impl<B> End<B> {
-    const fn new(channel: Channel) -> Self {
-        Self { channel, queue: VecDeque::new(), moved: 0 }
+/// What the two ends of a channel do differently.
+trait Side {
+    fn bytes(&self) -> usize;
+
+    /// Moves piece `number`, of `bytes` bytes from `at` on, if it can be moved now; whether it was.
+    fn move_piece(&self, segment: &Segment, channel: Channel, number: u32, at: usize, bytes: usize) -> bool;
+
+    /// What this side counts by.
+    fn counter(segment: &Segment, channel: Channel) -> &AtomicU32;
+}
+
+/// What one look at a channel moves at most: other channels and the caller want their turn too.
+const VISIT_BYTES: usize = 256 << 10;
+
+impl<B> Default for End<B> {
+    fn default() -> Self {
+        Self { channel: None, queue: VecDeque::new(), moved: 0 }
+    }
+}
+
+impl<B: Side> End<B> {
+    /// Adds a transfer; `channel` makes the channel where there is none yet.
+    fn begin(
+        &mut self,
+        token: u64,
+        buffer: B,
+        channel: impl FnOnce() -> Result<Channel, StagingError>,
+    ) -> Result<(), StagingError> {
+        if self.channel.is_none() && buffer.bytes() > 0 {
+            self.channel = Some(channel()?);
+        }
+        self.queue.push_back(Item::new(token, buffer));
+        Ok(())
+    }
+
+    /// Moves what can be moved from or to `peer`, a bounded amount; whether anything changed.
+    fn step(
+        &mut self,
+        segment: &Segment,
+        peer: Rank,
+        ended: &mut Vec<u64>,
+        stats: &mut StagingStats,
+    ) -> bool {
+        let (mut changed, mut visited) = (false, 0);
+        while let Some(item) = self.queue.front_mut() {
+            let bytes = (item.buffer.bytes() - item.at).min(segment.geometry().piece_bytes());
+            if bytes == 0 {
+                ended.push(item.token);
+                self.queue.pop_front();
+                changed = true;
+                continue;
+            }
+            let Some(channel) = self.channel else { break };
+            if visited >= VISIT_BYTES || !item.buffer.move_piece(segment, channel, self.moved, item.at, bytes)
+            {
+                break;
+            }
+            item.at += bytes;
+            self.moved = self.moved.wrapping_add(1);
+            B::counter(segment, channel).store(self.moved, Ordering::SeqCst);
+            ring(segment, peer);
+            (changed, visited) = (true, visited + bytes);
+            stats.chunks += 1;
+            stats.bytes += bytes as u64;
+        }
+        changed
+    }
+}
+
+impl Side for SendBuffer {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn move_piece(&self, segment: &Segment, channel: Channel, number: u32, at: usize, bytes: usize) -> bool {
+        let taken = segment.taken(channel).load(Ordering::Acquire);
+        let has_room = number.wrapping_sub(taken) < CHANNEL_SLOTS;
+        if has_room {
+            // SAFETY: this rank sends, and the receiver has taken what the place held before.
+            self.copy_to(at, unsafe { segment.piece_mut(channel, number, bytes) });
+        }
+        has_room
+    }
+
+    fn counter(segment: &Segment, channel: Channel) -> &AtomicU32 {
+        segment.written(channel)
+    }
+}
+
+impl Side for RecvBuffer {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn move_piece(&self, segment: &Segment, channel: Channel, number: u32, at: usize, bytes: usize) -> bool {
+        let is_there = segment.written(channel).load(Ordering::Acquire) != number;
+        if is_there {
+            // SAFETY: this rank receives, and the sender has written the piece and awaits its taking.
+            self.copy_from(at, unsafe { segment.piece(channel, number, bytes) });
+        }
+        is_there
+    }
+
+    fn counter(segment: &Segment, channel: Channel) -> &AtomicU32 {
+        segment.taken(channel)
     }
 }
 
@@ -95,75 +198,6 @@ impl SharedTransfers {
             && self.recvs.values().all(|end| end.queue.is_empty())
     }
 
-    fn step_sends(&mut self, ended: &mut Vec<u64>) -> bool {
-        let (segment, piece_bytes, mut moved) =
-            (&*self.segment, self.segment.geometry().piece_bytes(), false);
-        for (&peer, end) in &mut self.sends {
-            let mut rang = false;
-            while let Some(item) = end.queue.front_mut() {
-                let left = item.buffer.len() - item.at;
-                if left == 0 {
-                    ended.push(item.token);
-                    end.queue.pop_front();
-                    moved = true;
-                    continue;
-                }
-                let taken = segment.taken(end.channel).load(Ordering::Acquire);
-                if end.moved.wrapping_sub(taken) >= CHANNEL_SLOTS {
-                    break;
-                }
-                let bytes = left.min(piece_bytes);
-                // SAFETY: this rank sends, and the receiver has taken what the place held before.
-                let place = unsafe { segment.piece_mut(end.channel, end.moved, bytes) };
-                item.buffer.copy_to(item.at, place);
-                item.at += bytes;
-                end.moved = end.moved.wrapping_add(1);
-                segment.written(end.channel).store(end.moved, Ordering::SeqCst);
-                (moved, rang) = (true, true);
-                self.stats.chunks += 1;
-                self.stats.bytes += bytes as u64;
-            }
-            if rang {
-                ring(segment, peer);
-            }
-        }
-        moved
-    }
-
-    fn step_recvs(&mut self, ended: &mut Vec<u64>) -> bool {
-        let (segment, piece_bytes, mut moved) =
-            (&*self.segment, self.segment.geometry().piece_bytes(), false);
-        for (&peer, end) in &mut self.recvs {
-            let mut rang = false;
-            while let Some(item) = end.queue.front_mut() {
-                let left = item.buffer.len() - item.at;
-                if left == 0 {
-                    ended.push(item.token);
-                    end.queue.pop_front();
-                    moved = true;
-                    continue;
-                }
-                if segment.written(end.channel).load(Ordering::Acquire) == end.moved {
-                    break;
-                }
-                let bytes = left.min(piece_bytes);
-                // SAFETY: this rank receives, and the sender has written the piece and awaits its taking.
-                let piece = unsafe { segment.piece(end.channel, end.moved, bytes) };
-                item.buffer.copy_from(item.at, piece);
-                item.at += bytes;
-                end.moved = end.moved.wrapping_add(1);
-                segment.taken(end.channel).store(end.moved, Ordering::SeqCst);
-                (moved, rang) = (true, true);
-                self.stats.chunks += 1;
-                self.stats.bytes += bytes as u64;
-            }
-            if rang {
-                ring(segment, peer);
-            }
-        }
-        moved
-    }
-
     fn sleep(&mut self, timeout: Duration) {
         let bell = self.segment.bell(self.rank);
         let sleepers = self.segment.bell_sleepers(self.rank);
@@ -189,33 +223,23 @@ fn ring(segment: &Segment, rank: Rank) {
 
 impl Transfers for SharedTransfers {
     fn send(&mut self, token: u64, peer: Rank, buffer: SendBuffer) -> Result<(), StagingError> {
-        self.begin(1, peer, buffer.len())?;
+        self.begin(Descriptor::SEND, peer, buffer.len())?;
         if peer == self.rank {
             self.own.send(token, buffer);
             return Ok(());
         }
-        if !self.sends.contains_key(&peer) {
-            self.sends.insert(peer, End::new(self.segment.channel(self.rank, peer)?));
-        }
-        if let Some(end) = self.sends.get_mut(&peer) {
-            end.queue.push_back(Item::new(token, buffer));
-        }
-        Ok(())
+        let (segment, rank) = (&self.segment, self.rank);
+        self.sends.entry(peer).or_default().begin(token, buffer, || segment.channel(rank, peer))
     }
 
     fn recv(&mut self, token: u64, peer: Rank, buffer: RecvBuffer) -> Result<(), StagingError> {
-        self.begin(2, peer, buffer.len())?;
+        self.begin(Descriptor::RECV, peer, buffer.len())?;
         if peer == self.rank {
             self.own.recv(token, buffer);
             return Ok(());
         }
-        if !self.recvs.contains_key(&peer) {
-            self.recvs.insert(peer, End::new(self.segment.channel(peer, self.rank)?));
-        }
-        if let Some(end) = self.recvs.get_mut(&peer) {
-            end.queue.push_back(Item::new(token, buffer));
-        }
-        Ok(())
+        let (segment, rank) = (&self.segment, self.rank);
+        self.recvs.entry(peer).or_default().begin(token, buffer, || segment.channel(peer, rank))
     }
 
     fn poll(&mut self, ended: &mut Vec<u64>) -> Result<Progress, StagingError> {
@@ -224,7 +248,13 @@ impl Transfers for SharedTransfers {
             return Err(StagingError::Poisoned);
         }
         self.heard = self.segment.bell(self.rank).load(Ordering::SeqCst);
-        let moved = self.own.step(ended, &mut self.stats) | self.step_sends(ended) | self.step_recvs(ended);
+        let mut moved = self.own.step(ended, &mut self.stats);
+        for (&peer, end) in &mut self.sends {
+            moved |= end.step(&self.segment, peer, ended, &mut self.stats);
+        }
+        for (&peer, end) in &mut self.recvs {
+            moved |= end.step(&self.segment, peer, ended, &mut self.stats);
+        }
         Ok(match (moved, self.is_idle()) {
             (_, true) => Progress::Done,
             (true, false) => Progress::Moved,
@@ -277,5 +307,38 @@ impl Drop for SharedTransfers {
         if !self.is_idle() {
             self.fail();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Geometry;
+
+    #[test]
+    fn pieces_are_followed_across_the_wrap_of_their_counters() {
+        let (segment, _fd) = Segment::create(Geometry::new(2, 64).unwrap()).unwrap();
+        let segment = Arc::new(segment);
+        let mut ends = [0, 1].map(|rank| SharedTransfers::new(Arc::clone(&segment), Rank(rank)).unwrap());
+        let channel = segment.channel(Rank(0), Rank(1)).unwrap();
+        // As after that many pieces.
+        let moved = u32::MAX - 2;
+        segment.written(channel).store(moved, Ordering::SeqCst);
+        segment.taken(channel).store(moved, Ordering::SeqCst);
+        ends[0].sends.entry(Rank(1)).or_default().moved = moved;
+        ends[1].recvs.entry(Rank(0)).or_default().moved = moved;
+        let out: Vec<u8> =
+            (0..7 * segment.geometry().piece_bytes()).map(|at| (at % 251).to_le_bytes()[0]).collect();
+        let mut inn = vec![0; out.len()];
+        // SAFETY: both buffers outlive the transfer.
+        ends[0].send(1, Rank(1), unsafe { SendBuffer::new(out.as_ptr(), out.len()) }).unwrap();
+        // SAFETY: as above.
+        ends[1].recv(1, Rank(0), unsafe { RecvBuffer::new(inn.as_mut_ptr(), inn.len()) }).unwrap();
+        let mut ended = Vec::new();
+        while ended.len() < 2 {
+            let moved = ends.each_mut().map(|end| end.poll(&mut ended).unwrap());
+            assert!(moved.iter().any(|each| *each != Progress::Waiting), "{ended:?}");
+        }
+        assert_eq!(inn, out);
     }
 }

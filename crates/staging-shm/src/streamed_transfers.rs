@@ -1,6 +1,7 @@
 //! Sends and receives through the coordinator, a rank's end.
 //!
-//! The receiver of a transfer pulls its pieces, a few at a time; see `switch` for why.
+//! The receiver of a transfer pulls its pieces, a few at a time; see `switch` for why. Both ends number the transfers
+//! of a pair and cut them alike, so every frame can be checked, and no length that came by the wire is believed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -8,9 +9,10 @@ use std::time::Duration;
 
 use fakegpu_transport::Wire;
 use fakegpu_units::Rank;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, Timespec, poll};
 
-use crate::switch::{Frame, PIECE_BYTES_MAX, PULLS, Port};
+use crate::port::{Frame, PIECE_BYTES_MAX, Port};
+use crate::switch::PULLS;
 use crate::transfers::{Item, Own};
 use crate::{Progress, RecvBuffer, SendBuffer, StagingError, StagingStats, Transfers};
 
@@ -32,25 +34,41 @@ pub struct StreamedTransfers {
 #[derive(Debug, Default)]
 struct Sends {
     queue: VecDeque<Item<SendBuffer>>,
-    /// Pieces that the peer is ready for.
-    pulled: u32,
+    /// The first transfer's number.
+    number: u32,
+    /// Requests of the peer that are not yet answered, by the number of their transfer.
+    pulls: VecDeque<u32>,
+    /// Transfers whose bytes are with the port.
+    leaving: VecDeque<Leaving>,
+}
+
+/// A send that ends once the port has written so many bytes: the rank may close its connection next.
+#[derive(Debug)]
+struct Leaving {
+    token: u64,
+    after: u64,
 }
 
 /// What comes from one peer.
 #[derive(Debug, Default)]
 struct Recvs {
     queue: VecDeque<Item<RecvBuffer>>,
-    /// Bytes of the first transfer that have been asked for.
+    /// The first transfer's number.
+    number: u32,
+    /// How many of its bytes have been asked for.
     asked: usize,
     /// Requests under way.
-    pulls: u32,
+    pulls: usize,
 }
 
 impl StreamedTransfers {
     /// `rank`'s end over `wire`; transfers are cut into pieces of `piece_bytes`, 64 KiB at most, on all ranks alike.
     pub fn new(wire: Wire, rank: Rank, size: u32, piece_bytes: usize) -> Self {
+        let mut port = Port::new(wire);
+        // To itself: it listens from here on.
+        port.push(Frame::pull(rank, 0), &[]);
         Self {
-            port: Port::new(wire),
+            port,
             rank,
             size,
             piece_bytes: piece_bytes.clamp(1, PIECE_BYTES_MAX),
@@ -76,56 +94,47 @@ impl StreamedTransfers {
     fn is_idle(&self) -> bool {
         self.own.is_idle()
             && !self.port.has_output()
-            && self.sends.values().all(|sends| sends.queue.is_empty())
+            && self.sends.values().all(|sends| sends.queue.is_empty() && sends.leaving.is_empty())
             && self.recvs.values().all(|recvs| recvs.queue.is_empty())
     }
 
     fn step(&mut self, ended: &mut Vec<u64>) -> io::Result<bool> {
         let mut moved = self.own.step(ended, &mut self.stats);
-        loop {
-            let came = match self.port.fill()? {
-                Some(came) => came,
-                None if self.is_idle() => return Ok(moved),
-                None => return Err(io::ErrorKind::UnexpectedEof.into()),
-            };
+        // Ends by itself: what comes was asked for, and nothing more is asked for here.
+        let is_open = loop {
+            let came = self.port.fill()?;
             self.take_frames()?;
-            if !came {
-                break;
+            match came {
+                Some(true) => moved = true,
+                Some(false) => break true,
+                None => break false,
             }
-            moved = true;
-        }
+        };
         moved |= self.ask(ended);
-        moved |= self.answer();
+        moved |= self.answer()?;
         moved |= self.port.flush()?;
         moved |= self.end_sends(ended);
-        Ok(moved)
+        // What came before the end may have been all that was due.
+        if is_open || self.is_idle() { Ok(moved) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
     fn take_frames(&mut self) -> io::Result<()> {
-        let nonsense = |why: &'static str| io::Error::new(io::ErrorKind::InvalidData, why);
         while let Some((frame, bytes)) = self.port.next()? {
-            match frame {
-                Frame::Pull { peer } => {
-                    let sends = self.sends.entry(peer).or_default();
-                    sends.pulled += 1;
-                    if sends.pulled > PULLS {
-                        return Err(nonsense("a peer asks for more than it may"));
-                    }
+            let peer = frame.peer;
+            if peer.0 >= self.size || peer == self.rank {
+                return Err(nonsense("a frame names a rank that is no peer"));
+            }
+            if frame.is_pull {
+                let pulls = &mut self.sends.entry(peer).or_default().pulls;
+                if pulls.len() >= PULLS {
+                    return Err(nonsense("a peer asks for more than it may"));
                 }
-                Frame::Piece { peer, .. } => {
-                    let recvs = self.recvs.entry(peer).or_default();
-                    let item = recvs.queue.front_mut().filter(|_| recvs.pulls > 0);
-                    let item = item.ok_or_else(|| nonsense("a piece came that nobody asked for"))?;
-                    let due = (item.buffer.len() - item.at).min(self.piece_bytes);
-                    if bytes.len() != due {
-                        return Err(nonsense("a piece is not as long as the transfer says"));
-                    }
-                    item.buffer.copy_from(item.at, bytes);
-                    item.at += due;
-                    recvs.pulls -= 1;
-                    self.stats.chunks += 1;
-                    self.stats.bytes += due as u64;
-                }
+                pulls.push_back(frame.number);
+            } else {
+                let recvs = self.recvs.get_mut(&peer).filter(|recvs| recvs.pulls > 0);
+                let recvs = recvs.ok_or_else(|| nonsense("a piece came that nobody asked for"))?;
+                self.stats.bytes += recvs.take(frame.number, bytes, self.piece_bytes)?;
+                self.stats.chunks += 1;
             }
         }
         Ok(())
@@ -139,13 +148,14 @@ impl StreamedTransfers {
                 if item.at == item.buffer.len() {
                     ended.push(item.token);
                     recvs.queue.pop_front();
-                    (recvs.asked, moved) = (0, true);
+                    (recvs.asked, recvs.number) = (0, recvs.number.wrapping_add(1));
+                    moved = true;
                     continue;
                 }
                 if recvs.pulls >= PULLS || recvs.asked >= item.buffer.len() {
                     break;
                 }
-                Frame::Pull { peer }.encode(&mut self.port.output);
+                self.port.push(Frame::pull(peer, recvs.number), &[]);
                 recvs.asked += (item.buffer.len() - recvs.asked).min(self.piece_bytes);
                 recvs.pulls += 1;
                 moved = true;
@@ -155,41 +165,74 @@ impl StreamedTransfers {
     }
 
     /// Sends what was asked for.
-    fn answer(&mut self) -> bool {
+    fn answer(&mut self) -> io::Result<bool> {
         let mut moved = false;
         for (&peer, sends) in &mut self.sends {
-            while sends.pulled > 0
-                && let Some(item) = sends.queue.iter_mut().find(|item| item.at < item.buffer.len())
-            {
+            while let Some(item) = sends.queue.front_mut() {
                 let left = item.buffer.len() - item.at;
+                if left == 0 {
+                    sends.let_go(self.port.pushed());
+                    moved = true;
+                    continue;
+                }
+                let Some(number) = sends.pulls.pop_front() else { break };
+                if number != sends.number {
+                    return Err(nonsense("a peer asks for another transfer than the one that is due"));
+                }
                 let bytes = left.min(self.piece_bytes);
-                Frame::Piece { peer, bytes }.encode(&mut self.port.output);
-                let start = self.port.output.len();
-                self.port.output.resize(start + bytes, 0);
-                item.buffer.copy_to(item.at, &mut self.port.output[start..]);
+                let write = |place: &mut [u8]| item.buffer.copy_to(item.at, place);
+                self.port.push_with(Frame::piece(peer, number), bytes, write);
                 item.at += bytes;
-                sends.pulled -= 1;
                 moved = true;
                 self.stats.chunks += 1;
                 self.stats.bytes += bytes as u64;
             }
         }
-        moved
+        Ok(moved)
+    }
+
+    /// Ends what has left the process.
+    fn end_sends(&mut self, ended: &mut Vec<u64>) -> bool {
+        let (left, before) = (self.port.left(), ended.len());
+        for sends in self.sends.values_mut() {
+            while let Some(leaving) = sends.leaving.pop_front_if(|leaving| leaving.after <= left) {
+                ended.push(leaving.token);
+            }
+        }
+        ended.len() > before
     }
 }
 
-impl StreamedTransfers {
-    /// Ends what was sent, once it has left the process: the rank may close its connection next.
-    fn end_sends(&mut self, ended: &mut Vec<u64>) -> bool {
-        let mut moved = false;
-        for sends in self.sends.values_mut().filter(|_| !self.port.has_output()) {
-            while let Some(item) = sends.queue.pop_front_if(|item| item.at == item.buffer.len()) {
-                ended.push(item.token);
-                moved = true;
-            }
-        }
-        moved
+impl Sends {
+    /// Takes the first transfer, which is with the port as far as `pushed`, out of the queue.
+    fn let_go(&mut self, pushed: u64) {
+        let Some(item) = self.queue.pop_front() else { return };
+        self.number = self.number.wrapping_add(1);
+        // One without bytes waits for no others than those of its pair.
+        let before = self.leaving.back().map_or(0, |last| last.after);
+        let after = if item.buffer.is_empty() { before } else { pushed };
+        self.leaving.push_back(Leaving { token: item.token, after });
     }
+}
+
+impl Recvs {
+    /// Puts a piece that was asked for in its place; its bytes.
+    fn take(&mut self, number: u32, bytes: &[u8], piece_bytes: usize) -> io::Result<u64> {
+        let item = self.queue.front_mut().filter(|_| number == self.number);
+        let item =
+            item.ok_or_else(|| nonsense("a piece belongs to another transfer than the one that is due"))?;
+        if bytes.len() != (item.buffer.len() - item.at).min(piece_bytes) {
+            return Err(nonsense("a piece is not as long as the transfer says"));
+        }
+        item.buffer.copy_from(item.at, bytes);
+        item.at += bytes.len();
+        self.pulls -= 1;
+        Ok(bytes.len() as u64)
+    }
+}
+
+fn nonsense(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 impl Transfers for StreamedTransfers {
@@ -232,11 +275,11 @@ impl Transfers for StreamedTransfers {
         if self.poisoned || self.is_idle() {
             return;
         }
-        let interest = if self.port.has_output() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         self.stats.sleeps += 1;
         if let Ok(timeout) = Timespec::try_from(timeout) {
             // Whatever happened, the caller looks again.
-            poll(&mut [PollFd::new(&self.port.wire, interest)], Some(&timeout)).unwrap_or_default();
+            poll(&mut [PollFd::new(&self.port.wire, self.port.interest())], Some(&timeout))
+                .unwrap_or_default();
         }
     }
 

@@ -3,8 +3,12 @@
 //! A receiver *pulls*: it asks a sender for a piece when it is ready to take it, and has at most [`PULLS`] such
 //! requests out for every sender. So what the switch holds for a rank is bounded by what that rank is waiting for,
 //! and a rank that takes no part for a while holds up nobody.
+//!
+//! A rank says that it listens by a request to itself, and is sent nothing before: its connection was another
+//! reader's until then, which may have read more than it asked for. It connects when it runs its first transfer and may leave when its last one has ended. Only what ends while a
+//! request is out, or in the middle of a frame, is a failure.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -12,165 +16,49 @@ use std::time::Duration;
 
 use fakegpu_transport::Wire;
 use fakegpu_units::Rank;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use zerocopy::byteorder::little_endian::U32;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use rustix::event::{PollFd, Timespec, poll};
 
 use crate::StagingError;
+use crate::port::{Frame, PIECE_BYTES_MAX, Port};
 
 /// Requests that a receiver has out for one sender, at most.
-pub(crate) const PULLS: u32 = 2;
-
-/// The longest piece.
-pub(crate) const PIECE_BYTES_MAX: usize = 64 << 10;
-
-/// What stands before every piece, and is a request by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub(crate) struct Head {
-    magic: [u8; 4],
-    /// The other rank: whom a frame goes to on its way to the switch, whom it comes from on its way out.
-    peer: U32,
-    /// Bytes that follow.
-    bytes: U32,
-}
-
-pub(crate) const HEAD_BYTES: usize = size_of::<Head>();
-const PULL: [u8; 4] = *b"FGpl";
-const PIECE: [u8; 4] = *b"FGpc";
-
-/// A head as it was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
-    /// The receiver is ready for a piece.
-    Pull {
-        /// The other rank.
-        peer: Rank,
-    },
-    /// A piece follows.
-    Piece {
-        /// The other rank.
-        peer: Rank,
-        /// Its length.
-        bytes: usize,
-    },
-}
-
-impl Frame {
-    pub(crate) fn encode(self, out: &mut Vec<u8>) {
-        let (magic, peer, bytes) = match self {
-            Self::Pull { peer } => (PULL, peer, 0),
-            Self::Piece { peer, bytes } => (PIECE, peer, u32::try_from(bytes).unwrap_or(u32::MAX)),
-        };
-        out.extend_from_slice(Head { magic, peer: U32::new(peer.0), bytes: U32::new(bytes) }.as_bytes());
-    }
-
-    /// Reads a head from the start of `bytes`; `None` where more must come.
-    pub(crate) fn decode(bytes: &[u8]) -> io::Result<Option<Self>> {
-        let Some(bytes) = bytes.get(..HEAD_BYTES) else { return Ok(None) };
-        let Ok(head) = Head::read_from_bytes(bytes) else { return Ok(None) };
-        let (peer, length) = (Rank(head.peer.get()), head.bytes.get() as usize);
-        match head.magic {
-            PULL if length == 0 => Ok(Some(Self::Pull { peer })),
-            PIECE if length <= PIECE_BYTES_MAX => Ok(Some(Self::Piece { peer, bytes: length })),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the bytes are no frame of a transfer")),
-        }
-    }
-}
-
-/// A connection with what has been read from it and what is to be written to it.
-#[derive(Debug)]
-pub(crate) struct Port {
-    pub(crate) wire: Wire,
-    input: Vec<u8>,
-    taken: usize,
-    pub(crate) output: Vec<u8>,
-    written: usize,
-}
-
-impl Port {
-    pub(crate) const fn new(wire: Wire) -> Self {
-        Self { wire, input: Vec::new(), taken: 0, output: Vec::new(), written: 0 }
-    }
-
-    pub(crate) fn has_output(&self) -> bool {
-        self.written < self.output.len()
-    }
-
-    /// Writes what fits; whether anything did.
-    pub(crate) fn flush(&mut self) -> io::Result<bool> {
-        let before = self.written;
-        while self.has_output() {
-            match self.wire.send(&self.output[self.written..]) {
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        let wrote = self.written > before;
-        if !self.has_output() {
-            self.output.clear();
-            self.written = 0;
-        }
-        Ok(wrote)
-    }
-
-    /// Reads what is there, a bounded amount; `None` at the end of the stream, else whether anything came.
-    pub(crate) fn fill(&mut self) -> io::Result<Option<bool>> {
-        if self.taken > 0 {
-            self.input.drain(..self.taken);
-            self.taken = 0;
-        }
-        let held = self.input.len();
-        self.input.resize(held + PIECE_BYTES_MAX + HEAD_BYTES, 0);
-        let got = self.wire.receive(&mut self.input[held..]);
-        self.input.truncate(held + *got.as_ref().unwrap_or(&0));
-        match got {
-            Ok(0) => Ok(None),
-            Ok(_) => Ok(Some(true)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(false)),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The next whole frame and its bytes.
-    pub(crate) fn next(&mut self) -> io::Result<Option<(Frame, &[u8])>> {
-        let Some(frame) = Frame::decode(&self.input[self.taken..])? else { return Ok(None) };
-        let length = match frame {
-            Frame::Pull { .. } => 0,
-            Frame::Piece { bytes, .. } => bytes,
-        };
-        let start = self.taken + HEAD_BYTES;
-        if self.input.len() < start + length {
-            return Ok(None);
-        }
-        self.taken = start + length;
-        Ok(Some((frame, &self.input[start..start + length])))
-    }
-}
+pub(crate) const PULLS: usize = 2;
 
 /// The coordinator's end of one communicator's sends and receives.
 #[derive(Debug)]
 pub struct SwitchLane {
     size: u32,
+    piece_bytes: usize,
     ports: BTreeMap<Rank, Port>,
+    /// The ranks that listen.
+    listening: BTreeSet<Rank>,
     /// Requests that have not been answered, by (receiver, sender).
-    pulls: BTreeMap<(Rank, Rank), u32>,
-    /// Requests to ranks that have not come yet.
-    early: BTreeMap<Rank, VecDeque<Rank>>,
+    pulls: BTreeMap<(Rank, Rank), usize>,
+    /// Requests to ranks that do not listen yet, as they will be passed on.
+    early: BTreeMap<Rank, Vec<Frame>>,
 }
 
-/// How often a waiting switch looks for new connections and whether it was cancelled.
-const SLICE: Duration = Duration::from_millis(5);
+/// How often a waiting switch looks whether it was cancelled.
+const SLICE: Duration = Duration::from_millis(20);
+/// The same while ranks are missing, whose first transfer waits for it.
+const GATHERING_SLICE: Duration = Duration::from_millis(5);
 
 impl SwitchLane {
-    /// A switch for a communicator of `size` ranks, none of which has come yet. `_piece_bytes` is what ranks cut
-    /// transfers to; the switch itself only bounds it.
-    pub fn new(size: u32, _piece_bytes: usize) -> Self {
-        Self { size, ports: BTreeMap::new(), pulls: BTreeMap::new(), early: BTreeMap::new() }
+    /// A switch for a communicator of `size` ranks, none of which has come yet, that cut transfers into pieces of
+    /// `piece_bytes`, 64 KiB at most.
+    pub const fn new(size: u32, piece_bytes: usize) -> Self {
+        let piece_bytes = if piece_bytes > PIECE_BYTES_MAX { PIECE_BYTES_MAX } else { piece_bytes };
+        Self {
+            size,
+            piece_bytes,
+            ports: BTreeMap::new(),
+            listening: BTreeSet::new(),
+            pulls: BTreeMap::new(),
+            early: BTreeMap::new(),
+        }
     }
 
-    /// Passes frames until `cancelled` is set or `incoming` and all connections are closed.
+    /// Passes frames until `cancelled` is set or `incoming` and all connections are closed. Blocks in slices.
     ///
     /// # Errors
     /// Where a rank speaks nonsense, or its connection ends in the middle of a transfer.
@@ -185,13 +73,15 @@ impl SwitchLane {
                 return Ok(());
             }
             if self.ports.is_empty() {
-                if let Ok((rank, wire)) = incoming.recv_timeout(SLICE * 4) {
+                if let Ok((rank, wire)) = incoming.recv_timeout(SLICE) {
                     self.attach(rank, wire)?;
                 }
                 continue;
             }
-            self.wait()?;
-            self.turn()?;
+            for rank in self.wait()? {
+                self.serve(rank)?;
+            }
+            self.flush()?;
         }
     }
 
@@ -210,101 +100,105 @@ impl SwitchLane {
         if rank.0 >= self.size {
             return Err(StagingError::NoSuchRank { rank, size: self.size });
         }
-        let mut port = Port::new(wire);
-        for peer in self.early.remove(&rank).unwrap_or_default() {
-            Frame::Pull { peer }.encode(&mut port.output);
-        }
-        port.flush().map_err(|source| StagingError::Peer { rank, source })?;
-        self.ports.insert(rank, port);
+        self.ports.insert(rank, Port::new(wire));
         Ok(())
     }
 
-    fn wait(&self) -> Result<(), StagingError> {
-        let interest = |port: &Port| {
-            if port.has_output() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
-        };
+    /// Waits a slice; the ranks whose connections want something.
+    fn wait(&self) -> Result<Vec<Rank>, StagingError> {
+        let slice = if self.ports.len() < self.size as usize { GATHERING_SLICE } else { SLICE };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(slice.subsec_nanos()) };
         let mut fds: Vec<PollFd<'_>> =
-            self.ports.values().map(|port| PollFd::new(&port.wire, interest(port))).collect();
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(SLICE.subsec_nanos()) };
+            self.ports.values().map(|port| PollFd::new(&port.wire, port.interest())).collect();
         match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(errno) => Err(StagingError::Engine { engine: "switch", source: errno.into() }),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(StagingError::Engine { engine: "switch", source: errno.into() }),
         }
+        // An interrupted poll leaves all marks as they were made: empty.
+        let marked = self.ports.keys().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(marked.map(|(&rank, _)| rank).collect())
     }
 
-    fn turn(&mut self) -> Result<(), StagingError> {
-        let ranks: Vec<Rank> = self.ports.keys().copied().collect();
-        for rank in ranks {
-            let failed = |source| StagingError::Peer { rank, source };
-            // A rank may have been dropped earlier in this turn.
-            let Some(mut port) = self.ports.remove(&rank) else { continue };
-            let open = port.fill().map_err(failed)?.is_some();
-            while let Some((frame, bytes)) = port.next().map_err(failed)? {
+    /// Reads from a rank and passes on what it sent.
+    fn serve(&mut self, rank: Rank) -> Result<(), StagingError> {
+        let failed = |source| StagingError::Peer { rank, source };
+        let Some(mut port) = self.ports.remove(&rank) else { return Ok(()) };
+        let filled = port.fill();
+        let mut listens = false;
+        while let Some((frame, bytes)) = port.next().map_err(failed)? {
+            if frame.is_pull && frame.peer == rank {
+                listens = true;
+            } else {
                 self.pass(rank, frame, bytes)?;
             }
-            if open {
-                port.flush().map_err(failed)?;
-                self.ports.insert(rank, port);
-            } else if self.pulls.keys().any(|&(receiver, sender)| receiver == rank || sender == rank) {
-                return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+        }
+        if listens {
+            self.listening.insert(rank);
+            for pull in self.early.remove(&rank).unwrap_or_default() {
+                port.push(pull, &[]);
             }
         }
-        for (&rank, port) in &mut self.ports {
+        let ended = match filled {
+            Ok(Some(_)) => {
+                self.ports.insert(rank, port);
+                return Ok(());
+            }
+            Ok(None) => io::ErrorKind::UnexpectedEof.into(),
+            Err(error) => error,
+        };
+        let asked = self.pulls.keys().any(|&(receiver, sender)| receiver == rank || sender == rank);
+        if asked || port.has_output() || port.has_input() { Err(failed(ended)) } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), StagingError> {
+        self.ports.iter_mut().try_for_each(|(&rank, port)| {
             port.flush().map_err(|source| StagingError::Peer { rank, source })?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Passes on what `from` sent.
     fn pass(&mut self, from: Rank, frame: Frame, bytes: &[u8]) -> Result<(), StagingError> {
-        let nonsense = |why: &str| {
-            let source = io::Error::new(io::ErrorKind::InvalidData, why);
-            StagingError::Peer { rank: from, source }
+        let peer = frame.peer;
+        let why = if frame.is_pull {
+            if peer.0 < self.size && peer != from && self.ask(from, peer) {
+                let pull = Frame { peer: from, ..frame };
+                match self.ports.get_mut(&peer).filter(|_| self.listening.contains(&peer)) {
+                    Some(port) => port.push(pull, &[]),
+                    None => self.early.entry(peer).or_default().push(pull),
+                }
+                return Ok(());
+            }
+            "it asks a rank for more than it may"
+        } else if bytes.len() > self.piece_bytes {
+            "its piece is longer than the communicator's are"
+        } else if self.answered(peer, from)
+            && let Some(port) = self.ports.get_mut(&peer)
+        {
+            port.push(Frame { peer: from, ..frame }, bytes);
+            return Ok(());
+        } else {
+            "it sends what nobody asked it for"
         };
-        match frame {
-            Frame::Pull { peer } => {
-                let pulls = self.pulls.entry((from, peer)).or_default();
-                if peer.0 >= self.size || peer == from || *pulls >= PULLS {
-                    return Err(nonsense("it asks a rank for more than it may"));
-                }
-                *pulls += 1;
-                match self.ports.get_mut(&peer) {
-                    Some(port) => Frame::Pull { peer: from }.encode(&mut port.output),
-                    None => self.early.entry(peer).or_default().push_back(from),
-                }
-            }
-            Frame::Piece { peer, .. } => {
-                match self.pulls.get_mut(&(peer, from)) {
-                    Some(1) => drop(self.pulls.remove(&(peer, from))),
-                    Some(pulls) => *pulls -= 1,
-                    None => return Err(nonsense("it sends what nobody asked it for")),
-                }
-                let Some(port) = self.ports.get_mut(&peer) else {
-                    return Err(nonsense("it sends to a rank that is not there"));
-                };
-                Frame::Piece { peer: from, bytes: bytes.len() }.encode(&mut port.output);
-                port.output.extend_from_slice(bytes);
-            }
-        }
-        Ok(())
+        Err(StagingError::Peer { rank: from, source: io::Error::new(io::ErrorKind::InvalidData, why) })
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Notes a request; whether there may be one more.
+    fn ask(&mut self, receiver: Rank, sender: Rank) -> bool {
+        let pulls = self.pulls.entry((receiver, sender)).or_default();
+        *pulls += 1;
+        *pulls <= PULLS
+    }
 
-    #[test]
-    fn frames_are_read_as_they_were_written_and_noise_is_refused() {
-        for frame in [Frame::Pull { peer: Rank(3) }, Frame::Piece { peer: Rank(4), bytes: 5 }] {
-            let mut bytes = Vec::new();
-            frame.encode(&mut bytes);
-            assert_eq!(Frame::decode(&bytes).unwrap(), Some(frame));
-            assert_eq!(Frame::decode(&bytes[..HEAD_BYTES - 1]).unwrap(), None);
+    /// Notes an answer; whether there was a request.
+    fn answered(&mut self, receiver: Rank, sender: Rank) -> bool {
+        match self.pulls.get_mut(&(receiver, sender)) {
+            Some(1) => self.pulls.remove(&(receiver, sender)).is_some(),
+            Some(pulls) => {
+                *pulls -= 1;
+                true
+            }
+            None => false,
         }
-        assert!(Frame::decode(&[0; HEAD_BYTES]).is_err());
-        let mut long = Vec::new();
-        Frame::Piece { peer: Rank(0), bytes: PIECE_BYTES_MAX + 1 }.encode(&mut long);
-        assert!(Frame::decode(&long).is_err());
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use fakegpu_transport::Wire;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, accept_with, bind, listen, recvmsg, sendmsg, sockopt,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, accept_with, bind, listen, recvmsg, sendmsg, sockopt,
 };
 
 use crate::door::{socket_address, stream_socket};
@@ -97,6 +97,9 @@ pub type Tag = [u64; 3];
 /// Bytes of a tag on the wire.
 const TAG_BYTES: usize = size_of::<Tag>();
 
+/// Between two looks whether receivers have taken some of the descriptors that are under way.
+const NAP: Duration = Duration::from_millis(1);
+
 /// Sends a descriptor with a tag over a wire between a [`PrivateSocket`] and whoever dialled it.
 ///
 /// # Errors
@@ -119,6 +122,8 @@ pub fn send_tagged(wire: &Wire, fd: BorrowedFd<'_>, tag: Tag, timeout: Duration)
             // So few bytes go whole or not at all.
             Ok(_) => return Err(io::Error::other("a descriptor's tag was cut")),
             Err(rustix::io::Errno::AGAIN) => wait_for(wire.as_fd(), PollFlags::OUT, deadline)?,
+            // A user may have only as many under way as a process may have open, over all its sockets.
+            Err(rustix::io::Errno::TOOMANYREFS) if Instant::now() < deadline => std::thread::sleep(NAP),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -137,21 +142,14 @@ pub fn receive_tagged(wire: &Wire, timeout: Duration) -> io::Result<(OwnedFd, Ta
         let mut control = RecvAncillaryBuffer::new(&mut space);
         match recvmsg(wire, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
             Ok(message) if message.bytes == TAG_BYTES => {
-                let fd = control.drain().find_map(|message| match message {
-                    RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-                    _ => None,
-                });
+                let fd = taken(&mut control, message.flags)?;
                 let number = |at: usize| {
                     let place = &bytes[at * size_of::<u64>()..(at + 1) * size_of::<u64>()];
                     place.iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte))
                 };
-                let lost = || io::Error::new(io::ErrorKind::UnexpectedEof, "no file descriptor came");
-                return Ok((fd.ok_or_else(lost)?, std::array::from_fn(number)));
+                return Ok((fd, std::array::from_fn(number)));
             }
-            Ok(_) => {
-                let why = "the other side closed the connection";
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
-            }
+            Ok(_) => return Err(closed()),
             Err(rustix::io::Errno::AGAIN) => wait_readable(wire.as_fd(), deadline)?,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -167,23 +165,33 @@ pub(crate) fn receive_fd(wire: &Wire, timeout: Duration) -> io::Result<OwnedFd> 
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         match recvmsg(wire, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Ok(message) => {
-                let fd = control.drain().find_map(|message| match message {
-                    RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-                    _ => None,
-                });
-                let why = if message.bytes == 0 {
-                    "the other side closed the connection"
-                } else {
-                    "no file descriptor came"
-                };
-                return fd.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, why));
-            }
+            Ok(message) if message.bytes > 0 => return taken(&mut control, message.flags),
+            Ok(_) => return Err(closed()),
             Err(rustix::io::Errno::AGAIN) => wait_readable(wire.as_fd(), deadline)?,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// The descriptor that came with a message.
+fn taken(control: &mut RecvAncillaryBuffer<'_>, flags: ReturnFlags) -> io::Result<OwnedFd> {
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    fd.ok_or_else(|| {
+        if flags.contains(ReturnFlags::CTRUNC) {
+            let why = "a file descriptor came that this process has no room for: raise `ulimit -n`";
+            io::Error::other(why)
+        } else {
+            io::Error::new(io::ErrorKind::UnexpectedEof, "no file descriptor came")
+        }
+    })
+}
+
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the other side closed the connection")
 }
 
 impl crate::UdsDialer {
@@ -234,6 +242,34 @@ mod tests {
         }
         drop(near);
         assert_eq!(receive_tagged(&far, second).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_receiver_without_room_for_a_descriptor_says_so() {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "private::tests::child_without_descriptors"])
+            .env("FAKEGPU_TEST_CHILD", "1")
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    }
+
+    #[test]
+    #[ignore = "lowers limits of its process; run by another test"]
+    fn child_without_descriptors() {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        if std::env::var_os("FAKEGPU_TEST_CHILD").is_none() {
+            return;
+        }
+        let (near, far) = Wire::pair().unwrap();
+        let (file, second) = (tempfile::tempfile().unwrap(), Duration::from_secs(1));
+        send_tagged(&near, file.as_fd(), [1, 2, 3], second).unwrap();
+        send_fd(near.as_fd(), file.as_fd()).unwrap();
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(3), maximum }).unwrap();
+        for error in [receive_tagged(&far, second).unwrap_err(), receive_fd(&far, second).unwrap_err()] {
+            assert!(error.to_string().contains("raise `ulimit -n`"), "{error}");
+        }
     }
 
     #[test]

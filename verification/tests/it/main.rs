@@ -8,6 +8,7 @@ mod embedded;
 mod fabric;
 mod failures;
 mod fallbacks;
+mod fuzz;
 mod hosts;
 mod life;
 mod lifecycle;

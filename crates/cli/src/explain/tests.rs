@@ -80,8 +80,8 @@ impl Log {
     }
 }
 
-const REDUCE: &str = "AllReduce(count=1048576, float32, sum)";
-const GATHER: &str = "AllGather(count=4096, bfloat16)";
+const REDUCE: &str = "ncclAllReduce(count=1048576, float32, sum)";
+const GATHER: &str = "ncclAllGather(count=4096, bfloat16)";
 
 fn history(rank: u32, calls: u64, recent: &[&str], doing: &str) -> RankHistory {
     let recent = recent.iter().map(|call| format!("{call} on communicator 1")).collect();
@@ -101,9 +101,9 @@ fn mismatch() -> Log {
         FailureKind::Mismatch,
         Code::InvalidUsage,
         &[2],
-        "mismatch at operation 42 of communicator 1 (8 ranks): operation differs: rank 2 called AllGather(count=4096, bfloat16); \
-         ranks 0, 1, 3-7 called AllReduce(count=1048576, float32, sum). Before it, all called AllReduce(count=1048576, float32, sum), \
-         AllGather(count=4096, bfloat16), AllReduce(count=1048576, float32, sum). All ranks must make the same calls in the same order",
+        "mismatch at operation 42 of communicator 1 (8 ranks): operation differs: rank 2 called ncclAllGather(count=4096, bfloat16); \
+         ranks 0, 1, 3-7 called ncclAllReduce(count=1048576, float32, sum). Before it, all called ncclAllReduce(count=1048576, float32, sum), \
+         ncclAllGather(count=4096, bfloat16), ncclAllReduce(count=1048576, float32, sum). All ranks must make the same calls in the same order",
         all,
     );
     log.die(0);
@@ -130,18 +130,13 @@ fn a_time_out_of_many_ranks_shows_who_had_not_called() {
     let mut log = Log::joined(64);
     let others =
         |rank| history(rank, 7, &[REDUCE, GATHER, REDUCE, GATHER, REDUCE, GATHER, REDUCE], &waiting(REDUCE));
-    let late = history(
-        63,
-        6,
-        &[REDUCE, GATHER, REDUCE, GATHER, REDUCE, GATHER],
-        "alive and outside NCCL, on node node7",
-    );
+    let late = history(63, 6, &[REDUCE, GATHER, REDUCE, GATHER, REDUCE, GATHER], "outside NCCL");
     let all = [late].into_iter().chain((0..15).map(others)).collect();
     log.fail(
         FailureKind::CollectiveTimeout,
         Code::SystemError,
         &[63],
-        "timeout after 540.0 s: operation 6 of communicator 1, AllReduce(count=1048576, float32, sum), was called by ranks 0-62 and \
+        "timeout after 540.0 s: operation 6 of communicator 1, ncclAllReduce(count=1048576, float32, sum), was called by ranks 0-62 and \
          misses rank 63 (alive and outside NCCL, on node node7). If they are only slow, raise FAKEGPU_COLLECTIVE_TIMEOUT_MS",
         all,
     );
@@ -156,11 +151,11 @@ fn a_death_comes_before_what_the_others_were_told() {
         FailureKind::RankDied,
         Code::RemoteError,
         &[2],
-        "rank 2 of communicator 1 died (train, pid 4002) while operation 1, AllGather(count=4096, bfloat16), was being called",
+        "rank 2 of communicator 1 died (train, pid 4002) while operation 1, ncclAllGather(count=4096, bfloat16), was being called",
         [2, 0, 1, 3]
             .map(|rank| {
                 let dead = rank == 2;
-                let doing = if dead { "dead".to_owned() } else { waiting(GATHER) };
+                let doing = if dead { "died".to_owned() } else { waiting(GATHER) };
                 history(rank, if dead { 1 } else { 2 }, &[REDUCE, GATHER][..if dead { 1 } else { 2 }], &doing)
             })
             .to_vec(),
@@ -184,8 +179,8 @@ fn a_circle_of_sends_is_told_without_blame_for_being_different() {
     let side = |rank: u32| {
         let peer = 1 - rank;
         let (recv, send) = (
-            format!("Recv(count=4, bfloat16, from rank {peer})"),
-            format!("Send(count=4, bfloat16, to rank {peer})"),
+            format!("ncclRecv(count=4, bfloat16, from rank {peer})"),
+            format!("ncclSend(count=4, bfloat16, to rank {peer})"),
         );
         let calls: &[&str] = if rank == 0 { &[REDUCE, &send] } else { &[REDUCE, &recv, &send] };
         history(rank, calls.len() as u64, calls, &waiting(&send))
@@ -194,11 +189,127 @@ fn a_circle_of_sends_is_told_without_blame_for_being_different() {
         FailureKind::Deadlock,
         Code::InvalidUsage,
         &[0, 1],
-        "deadlock: rank 0 waits in Send(count=4, bfloat16, to rank 1) for rank 1, which waits in Send(count=4, bfloat16, to rank 0) \
+        "deadlock: rank 0 waits in ncclSend(count=4, bfloat16, to rank 1) for rank 1, which waits in ncclSend(count=4, bfloat16, to rank 0) \
          for rank 0",
         vec![side(0), side(1)],
     );
     insta::assert_snapshot!(log.story());
+}
+
+/// A pair on communicator 1 between ranks 0 and 1 of four; the others wait in an all-reduce.
+#[test]
+fn sides_of_a_pair_that_differ_are_told_apart_from_who_only_waits() {
+    let mut log = Log::joined(4);
+    let (send, recv) = ("ncclSend(count=4, bfloat16, to rank 1)", "ncclRecv(count=8, bfloat16, from rank 0)");
+    let all = [send, recv, REDUCE, REDUCE].into_iter().zip(0..);
+    let all =
+        all.map(|(call, rank)| history(rank, 4, &[GATHER, REDUCE, GATHER, call], &waiting(call))).collect();
+    log.fail(
+        FailureKind::Mismatch,
+        Code::InvalidUsage,
+        &[0, 1],
+        "mismatch between rank 0 (pid 4000) and rank 1 (pid 4001) on communicator 1, in their transfer 0: count differs: rank 0 sends 8 \
+         bytes by ncclSend(count=4, bfloat16, to rank 1), rank 1 receives 16 bytes by ncclRecv(count=8, bfloat16, from rank 0). Both sides \
+         of a transfer must have the same size",
+        all,
+    );
+    insta::assert_snapshot!(log.story());
+}
+
+#[test]
+fn a_circle_over_two_communicators_is_one_failure_of_all_its_ranks() {
+    let mut log = Log::joined(2);
+    let on = |rank: u32, comm: u32| RankHistory {
+        rank: GlobalRank(rank),
+        calls: 2,
+        recent: vec![
+            "ncclCommSplit(color=0, key=0) on communicator 1".to_owned(),
+            format!("{REDUCE} on communicator {comm}"),
+        ],
+        doing: format!("waiting in {REDUCE} on communicator {comm}"),
+    };
+    for culprit in [0, 1] {
+        log.fail(
+            FailureKind::Deadlock,
+            Code::InvalidUsage,
+            &[culprit],
+            "deadlock: rank 0 waits on communicator 1 for rank 1; rank 1 waits on communicator 2 for rank 0",
+            vec![on(0, 1), on(1, 2)],
+        );
+    }
+    insta::assert_snapshot!(log.story());
+}
+
+/// All ranks that are left end within milliseconds.
+fn stopped_while_rank_3_is_elsewhere() -> Log {
+    let mut log = Log::joined(4);
+    log.die(2);
+    let all = [2, 0, 1, 3].map(|rank| {
+        let (calls, doing) = match rank {
+            2 => (2, "died".to_owned()),
+            3 => (1, "outside NCCL".to_owned()),
+            _ => (2, waiting(GATHER)),
+        };
+        history(rank, calls as u64, &[REDUCE, GATHER][..calls], &doing)
+    });
+    log.fail(FailureKind::RankDied, Code::RemoteError, &[2], "rank 2 died", all.to_vec());
+    log
+}
+
+#[test]
+fn a_job_that_was_stopped_is_told_by_where_it_stood_and_not_by_who_ended_first() {
+    let mut log = stopped_while_rank_3_is_elsewhere();
+    [0, 1, 3].into_iter().for_each(|rank| log.die(rank));
+    insta::assert_snapshot!(log.story());
+}
+
+#[test]
+fn the_late_rank_of_a_stopped_job_is_named_also_where_it_ended_first() {
+    let mut log = Log::joined(3);
+    log.die(1);
+    let all = [1, 0, 2].map(|rank| {
+        let (calls, doing) = if rank == 1 { (1, "died".to_owned()) } else { (2, waiting(GATHER)) };
+        history(rank, calls as u64, &[REDUCE, GATHER][..calls], &doing)
+    });
+    log.fail(FailureKind::RankDied, Code::RemoteError, &[1], "rank 1 died", all.to_vec());
+    [0, 2].into_iter().for_each(|rank| log.die(rank));
+    let story = log.story();
+    assert!(story.starts_with("STOPPED"), "{story}");
+    assert!(story.contains("look at what happened in rank 1 instead of a call"), "{story}");
+    // Where ranks send and receive, how far a dead one should have come is not known, and nothing is claimed.
+    let send = "ncclSend(count=4, bfloat16, to rank 0)";
+    let mut log = Log::joined(2);
+    log.die(1);
+    let all =
+        vec![history(1, 1, &[send], "died"), history(0, 3, &[REDUCE, GATHER, REDUCE], &waiting(REDUCE))];
+    log.fail(FailureKind::RankDied, Code::RemoteError, &[1], "rank 1 died", all);
+    log.die(0);
+    assert!(log.story().contains("the calls above say how far each rank came"), "{}", log.story());
+}
+
+#[test]
+fn a_rank_that_lives_on_or_ends_later_makes_the_first_death_the_cause() {
+    let mut log = stopped_while_rank_3_is_elsewhere();
+    log.die(0);
+    assert!(log.story().contains("rank 2 died (train, pid 4002, node0)"), "{}", log.story());
+    // The launcher ends the others once it has seen the first.
+    (0..10).for_each(|_| log.push(EventKind::Barrier { comm: CommId(1), waits: Vec::new() }));
+    [1, 3].into_iter().for_each(|rank| log.die(rank));
+    assert!(log.story().contains("rank 2 died (train, pid 4002, node0)"), "{}", log.story());
+}
+
+#[test]
+fn of_a_rank_that_ended_in_order_it_is_not_said_that_it_never_called() {
+    let mut log = Log::joined(3);
+    let gone = RankHistory { rank: GlobalRank(2), doing: "had left".to_owned(), ..RankHistory::default() };
+    let late =
+        RankHistory { rank: GlobalRank(1), doing: "outside NCCL".to_owned(), ..RankHistory::default() };
+    let all = vec![late, gone, history(0, 1, &[REDUCE], &waiting(REDUCE))];
+    log.fail(FailureKind::CollectiveTimeout, Code::SystemError, &[1], "rank 1 is late", all);
+    let story = log.story();
+    assert!(story.contains("  → call 0        rank 1  had not called"), "{story}");
+    assert_eq!(story.matches("had not called").count(), 1, "{story}");
+    assert!(story.contains("rank 2  had left"), "{story}");
 }
 
 #[test]
@@ -228,9 +339,7 @@ fn ranks_that_have_called_very_different_numbers_of_times_are_not_compared() {
         history(1, 100, &[REDUCE, REDUCE], &waiting(REDUCE)),
     ];
     log.fail(FailureKind::CollectiveTimeout, Code::SystemError, &[2], "rank 2 has called nothing", all);
-    let story = log.story();
-    assert!(!story.contains('→'), "{story}");
-    insta::assert_snapshot!(story);
+    insta::assert_snapshot!(log.story());
 }
 
 #[test]
@@ -305,7 +414,7 @@ fn whatever_happened_fits_a_screen() {
         let mut log = Log::joined(600);
         let all = (0..600).map(|rank| {
             let calls: Vec<String> = (0..40)
-                .map(|call| format!("AllReduce(count={}, float32, {})", rank * call, "x".repeat(300)))
+                .map(|call| format!("ncclAllReduce(count={}, float32, {})", rank * call, "x".repeat(300)))
                 .collect();
             let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
             history(rank, 1 << 40, &calls, &format!("waiting {rank} {}", "y".repeat(300)))

@@ -30,6 +30,33 @@ pub(super) fn ps(snapshot: &Snapshot, ink: Ink) -> String {
     page.text
 }
 
+/// One line, to tell jobs apart: `4 ranks of train, 3 wait`.
+pub(super) fn glance(snapshot: &Snapshot) -> String {
+    let mut programs: Vec<&str> = snapshot.ranks.iter().map(|rank| rank.program.as_str()).collect();
+    programs.sort_unstable();
+    programs.dedup();
+    let program = match programs.as_slice() {
+        [one] if !one.is_empty() => format!(" of {}", plain(one)),
+        _ => String::new(),
+    };
+    match snapshot.ranks.len() {
+        0 => waiting(snapshot),
+        all => format!("{}{program}, {}", counted(all, "rank"), waiting(snapshot)),
+    }
+}
+
+/// How many ranks wait, in words.
+fn waiting(snapshot: &Snapshot) -> String {
+    let all = snapshot.ranks.len();
+    match snapshot.ranks.iter().filter(|rank| is_waiting(rank)).count() {
+        0 if all == 0 => "nobody has joined".to_owned(),
+        0 => "nobody waits".to_owned(),
+        waiting if waiting == all => "all wait".to_owned(),
+        1 => "1 waits".to_owned(),
+        many => format!("{many} wait"),
+    }
+}
+
 /// All that is known.
 pub(super) fn dump(snapshot: &Snapshot, ink: Ink) -> String {
     let mut page = Page::new(snapshot, ink);
@@ -48,21 +75,13 @@ struct Page<'a> {
 
 impl<'a> Page<'a> {
     fn new(snapshot: &'a Snapshot, ink: Ink) -> Self {
-        let all = snapshot.ranks.len();
-        let waiting = snapshot.ranks.iter().filter(|rank| is_waiting(rank)).count();
         let mut page = Self { snapshot, ink, text: String::new() };
         let head = format!(
             "{}, {}, {} after the coordinator's start: {}",
-            counted(all, "rank"),
+            counted(snapshot.ranks.len(), "rank"),
             counted(snapshot.communicators.len(), "communicator"),
             span(snapshot.at_ms),
-            match waiting {
-                0 if all == 0 => "nobody has joined".to_owned(),
-                0 => "nobody waits".to_owned(),
-                _ if waiting == all => "all wait".to_owned(),
-                1 => "1 waits".to_owned(),
-                many => format!("{many} wait"),
-            },
+            waiting(snapshot),
         );
         page.line(&ink.head(&head));
         page
@@ -299,7 +318,7 @@ mod tests {
 
     use super::*;
 
-    const CALL: &str = "AllReduce(count=1048576, float32, sum) on communicator 3";
+    const CALL: &str = "ncclAllReduce(count=1048576, float32, sum) on communicator 3";
     const INK: Ink = Ink { coloured: false };
 
     fn rank(number: u32, doing: &str, waiting_ms: Option<u64>, waits_for: &[u32]) -> RankView {
@@ -344,12 +363,21 @@ mod tests {
                 CommView {
                     name: Some("dp".to_owned()),
                     pending: 1,
-                    oldest: Some("AllReduce(count=1048576, float32, sum)".to_owned()),
+                    oldest: Some("ncclAllReduce(count=1048576, float32, sum)".to_owned()),
                     misses: vec![Rank(0)],
                     ..comm(3, (0..size).rev().collect())
                 },
             ],
         }
+    }
+
+    #[test]
+    fn a_glance_tells_jobs_apart() {
+        assert_eq!(glance(&hung(4)), "4 ranks of train, 3 wait");
+        assert_eq!(glance(&Snapshot::default()), "nobody has joined");
+        let mut mixed = hung(2);
+        mixed.ranks[0].program = "serve".to_owned();
+        assert_eq!(glance(&mixed), "2 ranks, 1 waits");
     }
 
     #[test]
@@ -371,8 +399,8 @@ mod tests {
     fn a_circle_is_said_to_be_one() {
         let mut snapshot = hung(2);
         snapshot.ranks = vec![
-            rank(0, "Send(count=4, bfloat16, to rank 1)", Some(900), &[1]),
-            rank(1, "Send(count=4, bfloat16, to rank 0)", Some(800), &[0]),
+            rank(0, "ncclSend(count=4, bfloat16, to rank 1)", Some(900), &[1]),
+            rank(1, "ncclSend(count=4, bfloat16, to rank 0)", Some(800), &[0]),
         ];
         snapshot.communicators[1].fault =
             Some("deadlock: rank 0 waits for rank 1, which waits for rank 0".to_owned());

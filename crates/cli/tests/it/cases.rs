@@ -214,7 +214,8 @@ fn output_without_prefix_is_passed_through() {
 
 /// Starts a run whose ranks each leave a child behind that has `mark` as an argument, and waits until all are there.
 fn started(desk: &Desk, mark: &str) -> Child {
-    let script = format!("sh -c 'sleep 600; :' {mark} & echo ready; wait");
+    // The child says so itself: only then it has its arguments.
+    let script = format!("sh -c 'echo ready; sleep 600; :' {mark} & wait");
     let mut run = desk.run(ALONE, &script).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(run.stdout.as_mut().unwrap()).lines();
     for _ in 0..2 {
@@ -245,12 +246,10 @@ fn a_run_that_is_killed_takes_everything_with_it() {
 #[test]
 fn a_coordinator_that_does_not_start_is_told_with_its_own_words() {
     let desk = Desk::new();
-    let fake = desk.write("fake", b"#!/bin/sh\necho no socket for you >&2\nexit 1\n");
-    assert!(Command::new("chmod").arg("+x").arg(&fake).status().unwrap().success());
+    let script = desk.write("script", b"#!/bin/sh\necho no socket for you >&2\nexit 1\n");
+    let fake = desk.program("fake", script);
     // The one beside `fakegpu` would be found first, so the program is copied to a place of its own.
-    let alone = desk.path("fakegpu");
-    std::fs::copy(fakegpu().get_program(), &alone).unwrap();
-    let mut command = Command::new(alone);
+    let mut command = Command::new(desk.program("fakegpu", fakegpu().get_program()));
     command.env("FAKEGPU_LIB_DIR", desk.path("")).env("FAKEGPU_COORDINATOR_BIN", fake);
     command.args(["run", "--report"]).arg(desk.path("out")).args(["--", "true"]);
     let told = said(&mut command);

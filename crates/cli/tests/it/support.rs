@@ -1,5 +1,6 @@
 //! Running the binaries.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -50,6 +51,17 @@ impl Desk {
     pub(crate) fn write(&self, name: &str, text: &[u8]) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A program of the desk's own, copied from elsewhere.
+    ///
+    /// By another process: what we had open for writing, a child that another test's thread forks right now would hold
+    /// until it executes, and nobody can execute a file that somebody writes.
+    pub(crate) fn program(&self, name: &str, from: impl AsRef<OsStr>) -> PathBuf {
+        let path = self.path(name);
+        assert!(Command::new("cp").arg(from).arg(&path).status().unwrap().success());
+        assert!(Command::new("chmod").arg("+x").arg(&path).status().unwrap().success());
         path
     }
 

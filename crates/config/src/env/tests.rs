@@ -244,5 +244,5 @@ fn a_fault_on_purpose_knows_a_call_by_any_spelling_of_its_name() {
 fn payload_is_on_unless_it_is_off() {
     assert_eq!(settings(&[]).payload, Payload::On);
     assert_eq!(settings(&[("FAKEGPU_PAYLOAD", "off")]).payload, Payload::Off);
-    assert!(mistakes(&[("FAKEGPU_PAYLOAD", "of")]).contains("use on or off"));
+    assert!(mistakes(&[("FAKEGPU_PAYLOAD", "never")]).contains("use on or off"));
 }

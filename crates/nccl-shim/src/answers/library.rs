@@ -62,7 +62,9 @@ pub(crate) unsafe fn ncclSetEncryption(_: &Edge, config: *const ncclEncryptionCo
         return Err(Fault::argument("ncclEncryptionConfig_t ends before its mode"));
     }
     // SAFETY: the struct's own size covers the member.
-    let mode = unsafe { (&raw const (*config).mode).read() };
+    let place = unsafe { &raw const (*config).mode };
+    // SAFETY: in bounds as above, and aligned since the struct is.
+    let mode = unsafe { place.read() };
     match ncclEncryptionMode_t(mode) {
         ncclEncryptionMode_t::NCCL_ENCRYPTION_MODE_NONE => Ok(()),
         ncclEncryptionMode_t::NCCL_ENCRYPTION_MODE_PSK => Err(Fault::usage(

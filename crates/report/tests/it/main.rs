@@ -264,8 +264,8 @@ fn pipeline() -> Vec<Event> {
         comm: Some(CommId(1)),
         failure: FailureKind::Deadlock,
         code: Code::InvalidUsage,
-        detail: "deadlock on communicator 1: rank 0 waits in Send(count=4, bfloat16, to rank 4) for rank 4, which waits in \
-                 Send(count=4, bfloat16, to rank 0) for rank 0"
+        detail: "deadlock on communicator 1: rank 0 waits in ncclSend(count=4, bfloat16, to rank 4) for rank 4, which waits in \
+                 ncclSend(count=4, bfloat16, to rank 0) for rank 0"
             .to_owned(),
         culprits: vec![GlobalRank(0), GlobalRank(4)],
         history: [0, 4].map(history).to_vec(),
@@ -276,12 +276,17 @@ fn pipeline() -> Vec<Event> {
 /// What rank 0 or 4 did before they waited for each other.
 fn history(rank: u32) -> RankHistory {
     let peer = (rank + 4) % 8;
-    let call = |name: &str| format!("{name}(count=4, bfloat16, to rank {peer})");
+    let call =
+        |name: &str, side: &str| format!("{name}(count=4, bfloat16, {side} rank {peer}) on communicator 1");
     RankHistory {
         rank: GlobalRank(rank),
         calls: 3,
-        recent: vec!["AllReduce(count=1024, float32, sum)".to_owned(), call("Recv"), call("Send")],
-        doing: format!("waiting in {} on communicator 1", call("Send")),
+        recent: vec![
+            "ncclAllReduce(count=1024, float32, sum) on communicator 1".to_owned(),
+            call("ncclRecv", "from"),
+            call("ncclSend", "to"),
+        ],
+        doing: format!("waiting in {}", call("ncclSend", "to")),
     }
 }
 

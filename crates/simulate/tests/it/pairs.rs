@@ -6,7 +6,10 @@ use fakegpu_units::Collective as Op;
 use crate::{Desk, all, collective, recv, seats, send, sum};
 
 /// Both roads.
-const ROADS: [&[(&str, &str)]; 2] = [&[], &[("FAKEGPU_STAGING_FORCE_SOCKET", "1")]];
+const ROADS: [&[(&str, &str)]; 2] = [
+    &[("FAKEGPU_COLLECTIVE_TIMEOUT_MS", "3000")],
+    &[("FAKEGPU_COLLECTIVE_TIMEOUT_MS", "3000"), ("FAKEGPU_STAGING_FORCE_SOCKET", "1")],
+];
 
 #[test]
 fn a_ring_of_grouped_sends_and_receives_moves_every_byte() {

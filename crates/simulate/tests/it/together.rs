@@ -19,8 +19,8 @@ fn pair(desk: &Desk, more: &[(&str, &str)]) -> (Arc<Runtime>, Handle, Arc<Runtim
 
 #[test]
 fn an_id_that_programs_invent_is_a_rendezvous() {
-    let desk = Desk::new();
     for more in [&[][..], &[("FAKEGPU_STAGING_FORCE_SOCKET", "1")][..]] {
+        let desk = Desk::new();
         let (here, mine, there, theirs) = pair(&desk, more);
         let other = std::thread::spawn(move || {
             let mut value = 2.0;

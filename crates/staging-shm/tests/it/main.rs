@@ -7,4 +7,5 @@ mod limits;
 mod processes;
 mod shared;
 mod streamed;
+mod switch;
 mod transfers;

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fakegpu_executor::Shape;
-use fakegpu_staging_shm::{Geometry, Segment, SharedExchange};
+use fakegpu_staging_shm::{
+    Descriptor, Geometry, Progress, RecvBuffer, Segment, SendBuffer, SharedExchange, SharedTransfers,
+    Transfers,
+};
 use fakegpu_transport::Dialer;
 use fakegpu_transport_uds::{PrivateSocket, UdsDialer};
 use fakegpu_units::{Collective, CommId, DataType, Rank, ReduceOp, SeqNo};
@@ -74,4 +77,68 @@ fn other_process() {
         let received = case.execute(&mut exchange, Rank(1), seq as u64).unwrap();
         assert_eq!(received, case.send(Rank(root)));
     }
+}
+
+/// What goes from the first process to the second and comes back doubled.
+fn message() -> Vec<u8> {
+    (0..(1_u32 << 20) + 3).map(|at| (at % 101).to_le_bytes()[0]).collect()
+}
+
+fn transfers(segment: Segment, rank: u32) -> (Arc<Segment>, SharedTransfers) {
+    let segment = Arc::new(segment);
+    let end = SharedTransfers::new(Arc::clone(&segment), Rank(rank)).unwrap();
+    (segment, end)
+}
+
+fn send_now(end: &mut SharedTransfers, peer: u32, data: &[u8]) {
+    // SAFETY: the buffer is borrowed until the transfer has ended.
+    end.send(0, Rank(peer), unsafe { SendBuffer::new(data.as_ptr(), data.len()) }).unwrap();
+    finish_transfers(end);
+}
+
+fn recv_now(end: &mut SharedTransfers, peer: u32, data: &mut [u8]) {
+    // SAFETY: the buffer is borrowed until the transfer has ended.
+    end.recv(0, Rank(peer), unsafe { RecvBuffer::new(data.as_mut_ptr(), data.len()) }).unwrap();
+    finish_transfers(end);
+}
+
+fn finish_transfers(end: &mut SharedTransfers) {
+    while end.poll(&mut Vec::new()).unwrap() != Progress::Done {
+        end.wait(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn processes_send_to_each_other_and_a_dead_one_leaves_what_it_was_doing() {
+    let door = PrivateSocket::bind(&format!("fakegpu-transfers-test-{}", std::process::id())).unwrap();
+    let (segment, fd) = Segment::create(geometry()).unwrap();
+    let mut child = again("processes::other_process_of_transfers").env(DOOR, door.name()).spawn().unwrap();
+    door.hand_out(fd.as_fd(), Duration::from_secs(30)).unwrap();
+    let (segment, mut end) = transfers(segment, 0);
+    let (out, mut back) = (message(), vec![0; message().len()]);
+    send_now(&mut end, 1, &out);
+    recv_now(&mut end, 1, &mut back);
+    assert!(back.iter().zip(&out).all(|(back, out)| *back == 2 * out));
+    assert_eq!(child.wait().unwrap().code(), Some(7), "it leaves in the middle of its third transfer");
+    let told = segment.recent(Rank(1));
+    let told: Vec<_> = told.iter().map(|run| (run.staging_id, run.kind, run.peer, run.bytes)).collect();
+    let bytes = out.len() as u64;
+    let (send, recv) = (Descriptor::SEND, Descriptor::RECV);
+    assert_eq!(told, [(1, recv, 0, bytes), (2, send, 0, bytes), (3, recv, 0, 99)]);
+}
+
+#[test]
+#[ignore = "the other process of `processes_send_to_each_other_and_a_dead_one_leaves_what_it_was_doing`"]
+fn other_process_of_transfers() {
+    let Ok(door) = std::env::var(DOOR) else { return };
+    let wire = UdsDialer::new(&door).dial(Duration::from_secs(30)).unwrap();
+    let fd = UdsDialer::receive_fd(&wire, Duration::from_secs(30)).unwrap();
+    let (_segment, mut end) = transfers(Segment::open(fd, geometry()).unwrap(), 1);
+    let mut data = vec![0; message().len()];
+    recv_now(&mut end, 0, &mut data);
+    data.iter_mut().for_each(|byte| *byte *= 2);
+    send_now(&mut end, 0, &data);
+    // SAFETY: the process ends while the buffer lives.
+    end.recv(0, Rank(0), unsafe { RecvBuffer::new(data.as_mut_ptr(), 99) }).unwrap();
+    std::process::exit(7);
 }

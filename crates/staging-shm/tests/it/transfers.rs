@@ -7,12 +7,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fakegpu_staging_shm::{
-    Geometry, Progress, RecvBuffer, Segment, SendBuffer, SharedTransfers, StagingError, StreamedTransfers,
-    SwitchLane, Transfers,
+    Descriptor, Exchange, Geometry, Progress, RecvBuffer, Segment, SendBuffer, SharedExchange,
+    SharedTransfers, StagingError, StreamedTransfers, SwitchLane, Transfers,
 };
 use fakegpu_transport::Wire;
 use fakegpu_units::Rank;
 use proptest::prelude::*;
+
+use crate::case::{Memory, long_sum};
 
 const SLOT_BYTES: u32 = 4096;
 
@@ -106,21 +108,33 @@ fn finish(end: &mut dyn Transfers) -> Vec<u64> {
     }
 }
 
-/// Drives all ends from one thread.
+/// Drives all ends from one thread, in turns.
 fn finish_all(ends: &mut [Box<dyn Transfers>]) -> Vec<Vec<u64>> {
+    let (size, mut at) = (ends.len(), 0);
+    finish_by(ends, || {
+        at += 1;
+        at % size
+    })
+}
+
+/// Drives all ends from one thread, of which `next` says the one to poll.
+fn finish_by(ends: &mut [Box<dyn Transfers>], mut next: impl FnMut() -> usize) -> Vec<Vec<u64>> {
     let mut ended = vec![Vec::new(); ends.len()];
+    let mut is_done = vec![false; ends.len()];
     let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let mut busy = false;
-        for (end, ended) in ends.iter_mut().zip(&mut ended) {
-            busy |= end.poll(ended).unwrap() != Progress::Done;
-        }
-        if !busy {
-            return ended;
-        }
+    while !is_done.iter().all(|&done| done) {
+        let at = next();
+        is_done[at] = ends[at].poll(&mut ended[at]).unwrap() == Progress::Done;
         assert!(Instant::now() < deadline, "transfers must end; so far {ended:?}");
         std::thread::yield_now();
     }
+    ended
+}
+
+fn finish_in_one_poll(end: &mut dyn Transfers) -> Vec<u64> {
+    let mut ended = Vec::new();
+    assert_eq!(end.poll(&mut ended).unwrap(), Progress::Done);
+    ended
 }
 
 fn pattern(src: u32, dst: u32, number: u64, bytes: usize) -> Vec<u8> {
@@ -218,26 +232,117 @@ fn a_rank_that_does_not_poll_holds_up_only_its_own_transfers() {
 
 #[test]
 fn giving_up_wakes_a_sleeper_and_fails_it() {
+    let mut waits: Vec<Duration> = (0..5).map(|_| time_to_notice_a_failure()).collect();
+    waits.sort_unstable();
+    assert!(waits[2] < Duration::from_millis(100), "{waits:?}");
+}
+
+fn time_to_notice_a_failure() -> Duration {
     let mut plane = plane(Road::Shared, 2);
     let mut second = plane.ends.pop().unwrap();
     let mut inn = vec![0; 10];
-    let (done, told) = channel();
+    let (starting, started) = channel();
     std::thread::scope(|scope| {
         let end = &mut plane.ends[0];
         recv(&mut **end, 1, 1, &mut inn);
-        scope.spawn(move || {
+        let waiter = scope.spawn(move || {
+            starting.send(rustix::thread::gettid()).unwrap();
             let mut ended = Vec::new();
             loop {
                 match end.poll(&mut ended) {
                     Ok(_) => end.wait(Duration::from_secs(20)),
-                    Err(error) => break done.send(error.to_string()).unwrap(),
+                    Err(error) => break (error, Instant::now()),
                 }
             }
         });
+        let state = format!("/proc/self/task/{}/stat", started.recv().unwrap());
+        while !std::fs::read_to_string(&state).unwrap().contains(") S ") {
+            std::thread::yield_now();
+        }
+        let failed = Instant::now();
         second.fail();
-        let error = told.recv_timeout(Duration::from_secs(5)).unwrap();
-        assert!(error.contains("given up"), "{error}");
+        let (error, noticed) = waiter.join().unwrap();
+        assert!(matches!(error, StagingError::Poisoned), "{error}");
+        noticed - failed
+    })
+}
+
+#[test]
+fn rows_of_any_length_reach_every_rank_also_empty_ones() {
+    /// What goes from `src` to `dst`: nothing at all between every third pair.
+    fn row(src: u32, dst: u32) -> Vec<u8> {
+        let bytes = if (src + dst).is_multiple_of(3) { 0 } else { 1000 * src as usize + 7 * dst as usize };
+        pattern(src, dst, 0, bytes)
+    }
+    for road in [Road::Shared, Road::Streamed] {
+        let size = 5;
+        let mut plane = plane(road, size);
+        std::thread::scope(|scope| {
+            for (rank, end) in (0..size).zip(&mut plane.ends) {
+                scope.spawn(move || {
+                    let out: Vec<_> = (0..size).map(|to| row(rank, to)).collect();
+                    let expected: Vec<_> = (0..size).map(|from| row(from, rank)).collect();
+                    let mut inn: Vec<_> = expected.iter().map(|data| vec![0; data.len()]).collect();
+                    for (peer, (out, inn)) in (0..size).zip(out.iter().zip(&mut inn)) {
+                        send(&mut **end, 1, peer, out);
+                        recv(&mut **end, 2, peer, inn);
+                    }
+                    assert_eq!(finish(&mut **end).len(), 2 * size as usize);
+                    assert_eq!(inn, expected, "{road:?}");
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn transfers_go_on_beside_a_collective() {
+    let (segment, _fd) = Segment::create(Geometry::new(2, SLOT_BYTES).unwrap()).unwrap();
+    let segment = Arc::new(segment);
+    let case = long_sum(2, SLOT_BYTES as usize);
+    let (case, segment) = (&case, &segment);
+    std::thread::scope(|scope| {
+        for rank in 0..2_u32 {
+            scope.spawn(move || {
+                let mut exchange = SharedExchange::new(Arc::clone(segment), Rank(rank)).unwrap();
+                let mut end = SharedTransfers::new(Arc::clone(segment), Rank(rank)).unwrap();
+                let mut memory = Memory::new(case, Rank(rank));
+                exchange.begin(case.run(Rank(rank), 0, &mut memory)).unwrap();
+                let (out, mut inn) = (pattern(rank, 1 - rank, 0, 1 << 20), vec![0; 1 << 20]);
+                send(&mut end, 1, 1 - rank, &out);
+                recv(&mut end, 2, 1 - rank, &mut inn);
+                let (mut ended, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(20));
+                loop {
+                    let collective = exchange.poll().unwrap();
+                    if end.poll(&mut ended).unwrap() == Progress::Done && collective == Progress::Done {
+                        break;
+                    }
+                    assert!(Instant::now() < deadline, "{collective:?}, {ended:?}");
+                    std::thread::yield_now();
+                }
+                assert_eq!(inn, pattern(1 - rank, rank, 0, 1 << 20));
+                assert_eq!(memory.recv, case.expected()[rank as usize]);
+            });
+        }
     });
+}
+
+#[test]
+fn the_channels_of_many_ranks_are_small_and_those_of_too_many_are_refused() {
+    let pieces = [1, 8, 9, 64, 1024].map(|size| Geometry::new(size, 64).unwrap().piece_bytes());
+    assert_eq!(pieces, [131_008, 131_008, 65_472, 1984, 1984]);
+    let mut many = plane(Road::Shared, 64);
+    let (out, mut inn) = (pattern(63, 0, 0, 100_000), vec![0; 100_000]);
+    send(&mut *many.ends[63], 1, 0, &out);
+    recv(&mut *many.ends[0], 1, 63, &mut inn);
+    finish_all(&mut many.ends);
+    assert_eq!(inn, out);
+    let (segment, _fd) = Segment::create(Geometry::new(1025, 64).unwrap()).unwrap();
+    let mut end = SharedTransfers::new(Arc::new(segment), Rank(0)).unwrap();
+    // SAFETY: the array outlives the attempt.
+    let error = end.send(1, Rank(1), unsafe { SendBuffer::new(out.as_ptr(), 1) }).unwrap_err();
+    assert!(error.to_string().contains("more than 1024 ranks have no channels"), "{error}");
+    assert_eq!(end.poll(&mut Vec::new()).unwrap(), Progress::Done, "nothing was begun");
 }
 
 #[test]
@@ -253,6 +358,10 @@ fn what_nobody_uses_takes_no_memory() {
             Box::new(SharedTransfers::new(Arc::clone(&segment), Rank(rank)).unwrap()) as Box<dyn Transfers>
         })
         .collect();
+    send(&mut *ends[0], 1, 1, &[]);
+    recv(&mut *ends[1], 1, 0, &mut []);
+    let ended: Vec<Vec<u64>> = ends.iter_mut().map(|end| finish_in_one_poll(&mut **end)).collect();
+    assert_eq!((ended, blocks()), (vec![vec![1], vec![1]], before), "no bytes, no channel, no waiting");
     let (out, mut inn) = (vec![1; 10], vec![0; 10]);
     send(&mut *ends[0], 1, 1, &out);
     recv(&mut *ends[1], 1, 0, &mut inn);
@@ -272,7 +381,7 @@ fn the_last_runs_of_a_rank_are_readable_by_its_peers() {
     let recent = segment.recent(Rank(0));
     let told: Vec<(u64, u64)> = recent.iter().map(|run| (run.staging_id, run.bytes)).collect();
     assert_eq!(told, (24..40).map(|at| (at + 1, at)).collect::<Vec<_>>());
-    assert_eq!((recent[0].kind, recent[0].peer), (1, 1));
+    assert_eq!((recent[0].kind, recent[0].peer), (Descriptor::SEND, 1));
     assert!(segment.recent(Rank(1)).is_empty());
     end.fail();
 }
@@ -283,9 +392,11 @@ proptest! {
     fn any_set_of_transfers_delivers_its_bytes(
         size in 2..=5_u32,
         transfers in prop::collection::vec((any::<u32>(), any::<u32>(), 0..20_000_usize), 1..24),
+        seed in any::<u64>(),
     ) {
         for road in [Road::Shared, Road::Streamed] {
             let mut plane = plane(road, size);
+            let mut early = Vec::new();
             let mut cases: Vec<(u32, u32, Vec<u8>, Vec<u8>)> = (0..)
                 .zip(&transfers)
                 .map(|(number, &(src, dst, bytes))| {
@@ -295,9 +406,16 @@ proptest! {
                 .collect();
             for (token, (src, dst, out, inn)) in (0..).zip(&mut cases) {
                 send(&mut *plane.ends[*src as usize], 2 * token, *dst, out);
+                // Some senders are ahead of their receivers.
+                plane.ends[*src as usize].poll(&mut early).unwrap();
                 recv(&mut *plane.ends[*dst as usize], 2 * token + 1, *src, inn);
             }
-            let mut ended: Vec<u64> = finish_all(&mut plane.ends).into_iter().flatten().collect();
+            let mut order = seed;
+            let next = || {
+                order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (order >> 33) as usize % size as usize
+            };
+            let mut ended: Vec<u64> = finish_by(&mut plane.ends, next).into_iter().flatten().chain(early).collect();
             ended.sort_unstable();
             prop_assert_eq!(ended, (0..2 * cases.len() as u64).collect::<Vec<_>>());
             for (src, dst, out, inn) in &cases {
