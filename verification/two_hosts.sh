@@ -6,7 +6,7 @@
 #   two_hosts.sh LAYOUT FOLDER dropped            packets vanish without a word, as behind a firewall
 #
 # FOLDER receives rank.N (what each rank printed), code.N (its exit status), took.N (milliseconds from the cut to its
-# end), report.json and after.json (the coordinator once the ranks are gone). Needs root, ip, tc, unshare.
+# end), report.json and after.json (the coordinator once the ranks are gone). Needs root, ip, unshare.
 set -u
 layout=$1 folder=$2 how=$3
 
@@ -31,7 +31,8 @@ on() { # on HOST COMMAND...
 export FAKEGPU_COORDINATOR_TOKEN=between-the-two COLLECTIVES_DIR=$folder/meet LD_LIBRARY_PATH=$layout/lib
 address=10.79.0.1:29500
 export FAKEGPU_CLUSTER_REPORT_PATH=$folder/report.json
-on left "$layout/bin/fakegpu-coordinator" --transport tcp --address $address >"$folder/coordinator" 2>&1 &
+on left sh -c 'echo $$ >"$1/pid" && shift && exec "$@"' sh "$folder" \
+  "$layout/bin/fakegpu-coordinator" --transport tcp --address $address >"$folder/coordinator" 2>&1 &
 coordinator=$!
 for _ in $(seq 200); do
   grep -q listening "$folder/coordinator" && break
@@ -65,11 +66,9 @@ if [ "$how" != whole ]; then
   case $how in
     unplugged) ip -n right link set cable-right down ;;
     dropped)
-      for end in left right; do
-        ip netns exec $end tc qdisc add dev cable-$end clsact &&
-          ip netns exec $end tc filter add dev cable-$end ingress protocol all prio 1 u32 match u32 0 0 action drop ||
-          exit 3
-      done
+      # Each side believes the other to have another hardware address: what is sent is not taken, and nobody says so.
+      ip -n left neigh replace 10.79.0.2 lladdr 02:00:00:00:00:02 dev cable-left nud permanent &&
+        ip -n right neigh replace 10.79.0.1 lladdr 02:00:00:00:00:01 dev cable-right nud permanent || exit 3
       ;;
   esac
 fi
@@ -80,6 +79,6 @@ for _ in $(seq 100); do
   grep -q '"ranks": *\[\]' "$folder/after.json" && break
   sleep 0.1
 done
-kill -TERM $coordinator
+kill -TERM "$(cat "$folder/pid")"
 wait $coordinator
 exit 0

@@ -117,7 +117,7 @@ impl Forecast {
             let places = vec![None; program.comms];
             forecast.ranks.push(RankState { step: 0, needs: None, refused: false, places, seen: Vec::new() });
         }
-        forecast.make(0, (0..ranks).collect());
+        forecast.make(&(0..ranks).map(|rank| (rank, 0)).collect::<Vec<_>>());
         while forecast.begin(program) | forecast.run(program) | forecast.end() {}
         forecast
     }
@@ -142,13 +142,14 @@ impl Forecast {
         self.met.get(&at).unwrap_or(&Met::Never)
     }
 
-    /// Makes a communicator of these ranks of the world.
-    fn make(&mut self, comm: usize, members: Vec<usize>) {
-        let instance = self.instances.len();
-        for (member, &rank) in members.iter().enumerate() {
-            self.ranks[rank].places[comm] = Some(Place { instance, member, size: members.len() });
+    /// Makes a communicator of these ranks of the world, each with its own number of it: ranks of a wrong program
+    /// may not number what they make alike.
+    fn make(&mut self, members: &[(usize, usize)]) {
+        let (instance, size) = (self.instances.len(), members.len());
+        for (member, &(rank, comm)) in members.iter().enumerate() {
+            self.ranks[rank].places[comm] = Some(Place { instance, member, size });
         }
-        self.instances.push(Instance { next: vec![0; members.len()], ..Instance::default() });
+        self.instances.push(Instance { next: vec![0; size], ..Instance::default() });
     }
 
     /// Ranks that have ended a step take the next one.
@@ -280,26 +281,22 @@ impl Forecast {
     }
 
     fn run_ordered(&mut self, program: &Program, calls: &[At]) {
-        let mut cast = BTreeMap::<i32, Vec<(i32, usize)>>::new();
-        let mut into = None;
+        let mut cast = BTreeMap::<i32, Vec<(i32, (usize, usize))>>::new();
         for &at in calls {
             match &program.scripts[at.rank][at.step] {
-                Step::Split { child, colour, key, .. } => {
-                    into = Some(*child);
-                    if let Some(colour) = colour {
-                        cast.entry(*colour).or_default().push((*key, at.rank));
-                    }
+                Step::Split { child, colour: Some(colour), key, .. } => {
+                    cast.entry(*colour).or_default().push((*key, (at.rank, *child)));
                 }
+                Step::Split { .. } => {}
                 Step::Group { .. } => {
                     self.met.insert(at, Met::Ordered(Some(calls.to_vec())));
                 }
             }
         }
         for mut members in cast.into_values() {
+            // Equal keys keep the parent's order.
             members.sort_by_key(|(key, _)| *key);
-            if let Some(child) = into {
-                self.make(child, members.into_iter().map(|(_, rank)| rank).collect());
-            }
+            self.make(&members.into_iter().map(|(_, member)| member).collect::<Vec<_>>());
         }
     }
 

@@ -44,14 +44,19 @@ pub(crate) fn play(nccl: &Nccl, program: &Program, rank: usize, tag: &str) -> Va
         digest: 0xcbf2_9ce4_8422_2325,
     };
     let (code, world) = nccl.init(program.ranks(), &format!("fuzz {tag} {}", program.seed), rank);
-    if code != SUCCESS {
-        player.trouble.push(format!("ncclCommInitRank returned {code}: {}", nccl.last_error()));
-    } else if let Some(place) = player.comms.first_mut() {
+    if let Some(place) = player.comms.first_mut() {
         *place = world;
     }
     // What counts is how long the program took, not how long the others took for the one before.
     let joined = Instant::now();
-    let (done, failure) = if code == SUCCESS { player.steps() } else { (0, None) };
+    // Of a wrong program a rank may have failed and given up before the last one has come in.
+    let (done, failure) = match player.failure("ncclCommInitRank", code) {
+        None => player.steps(),
+        failure => (0, failure),
+    };
+    if let Some(failure) = failure.as_ref().filter(|failure| failure.sentence.trim().is_empty()) {
+        player.trouble.push(format!("step {done}: {} failed without a sentence", failure.call));
+    }
     let ended = joined.elapsed();
     player.leave(failure.is_some());
     json!({
@@ -83,11 +88,8 @@ impl Player<'_> {
                 }
                 Step::Group { ops, grouped } => self.group(at, ops, *grouped),
             };
-            if let Some(failure) = failure {
-                if failure.sentence.trim().is_empty() {
-                    self.trouble.push(format!("step {at}: {} failed without a sentence", failure.call));
-                }
-                return (at, Some(failure));
+            if failure.is_some() {
+                return (at, failure);
             }
             if at >= self.forecast.reach(self.rank) {
                 // From here on the model cannot say what buffers hold.
