@@ -3,6 +3,7 @@
 //   pairs [--dir FOLDER]                  everything that must work
 //   pairs --unequal SENT RECEIVED         rank 0 sends, rank 1 receives another number: both must be refused
 //   pairs --circle                        ranks send to each other without a group: all must be told
+//   pairs --huge                          counts beyond 2^31; only with FAKEGPU_PAYLOAD=off, since there is no memory behind
 //   pairs --left                          rank 1 leaves while the last rank still sends to it
 //
 // RANK and WORLD_SIZE say who this is; FOLDER or $COLLECTIVES_DIR is a fresh folder that all ranks share.
@@ -18,6 +19,7 @@ namespace {
 
 using demo::check;
 using demo::fail;
+using demo::Place;
 
 // Bytes that tell who sent them to whom, in which round.
 std::uint8_t pattern(int src, int dst, int round, std::size_t at) {
@@ -271,6 +273,24 @@ int left(const demo::Place &place, ncclComm_t comm) {
   return trouble::report(place, result, result == ncclRemoteError, demo::milliseconds_since(start));
 }
 
+// Buffers of gigabytes that do not exist: without a payload nobody looks at them.
+int huge(const Place &place, ncclComm_t comm) {
+  const char *payload = std::getenv("FAKEGPU_PAYLOAD");
+  if (!payload || std::string(payload) != "off") fail("--huge needs FAKEGPU_PAYLOAD=off");
+  auto *send = reinterpret_cast<std::int8_t *>(std::uintptr_t{1} << 40);
+  auto *recv = reinterpret_cast<std::int8_t *>(std::uintptr_t{1} << 41);
+  const std::size_t many = (std::size_t{1} << 31) + 8;
+  check(ncclAllReduce(send, recv, many, ncclInt8, ncclSum, comm, nullptr), "ncclAllReduce");
+  check(ncclAllGather(send, recv, std::size_t{1} << 30, ncclInt8, comm, nullptr), "ncclAllGather");
+  check(ncclReduceScatter(send, recv, (std::size_t{1} << 33) / static_cast<std::size_t>(place.ranks), ncclInt8, ncclSum,
+                          comm, nullptr),
+        "ncclReduceScatter");
+  if (place.rank == 0) check(ncclSend(send, many, ncclFloat, 1, comm, nullptr), "ncclSend");
+  if (place.rank == 1) check(ncclRecv(recv, many, ncclFloat, 0, comm, nullptr), "ncclRecv");
+  check(ncclCommDestroy(comm), "ncclCommDestroy");
+  return 0;
+}
+
 std::size_t number(const char *text) {
   char *end = nullptr;
   const unsigned long long value = std::strtoull(text, &end, 10);
@@ -287,6 +307,7 @@ int main(int argc, char **argv) {
   if (mode == "--unequal" && argc == 4) return unequal(place, comm, number(argv[2]), number(argv[3]));
   if (mode == "--circle") return circle(place, comm);
   if (mode == "--left") return left(place, comm);
+  if (mode == "--huge") return huge(place, comm);
   if (!mode.empty() && mode != "--dir") fail("`" + mode + "` is unknown");
   return everything(place, comm);
 }

@@ -5,8 +5,9 @@
 //! and a rank that takes no part for a while holds up nobody.
 //!
 //! A rank says that it listens by a request to itself, and is sent nothing before: its connection was another
-//! reader's until then, which may have read more than it asked for. It connects when it runs its first transfer and may leave when its last one has ended. Only what ends while a
-//! request is out, or in the middle of a frame, is a failure.
+//! reader's until then, which may have read more than it asked for. It connects when it runs its first transfer and
+//! may leave when its last one has ended. Only what ends while a request is out, or in the middle of a frame, is a
+//! failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -100,6 +101,10 @@ impl SwitchLane {
         if rank.0 >= self.size {
             return Err(StagingError::NoSuchRank { rank, size: self.size });
         }
+        // A new connection of a rank that was here before has its own reader first.
+        self.listening.remove(&rank);
+        // One that has been here before has yet to say so on its new connection.
+        self.listening.remove(&rank);
         self.ports.insert(rank, Port::new(wire));
         Ok(())
     }

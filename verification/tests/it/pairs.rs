@@ -77,3 +77,17 @@ fn a_send_to_a_rank_that_left_fails_at_once_and_names_it() {
     outcome.assert_success();
     assert!(outcome.ranks[2].output.contains("rank 1"), "{}", outcome.ranks[2].output);
 }
+
+#[test]
+fn counts_beyond_two_to_the_31_are_exact_and_need_no_memory() {
+    let layout = Layout::find();
+    let daemon = Daemon::start(&layout, "unix", &[]);
+    let job = pairs(&layout, 8, &["--huge"]).coordinator(&daemon).env("FAKEGPU_PAYLOAD", "off");
+    job.run().assert_success();
+    let report = daemon.stop();
+    let bytes = |kind: &str| report["collectives"][kind]["bytes"].as_u64().unwrap();
+    assert_eq!(bytes("all_reduce"), (1 << 31) + 8);
+    assert_eq!((bytes("all_gather"), bytes("reduce_scatter")), (8 << 30, 1 << 33));
+    assert_eq!(report["point_to_point"]["bytes"], ((1_u64 << 31) + 8) * 4);
+    assert!(report["fidelity"].to_string().contains("payload off"));
+}

@@ -217,22 +217,43 @@ fn an_end_of_the_stream_after_the_last_byte_is_no_failure() {
 }
 
 #[test]
-fn a_rank_is_sent_nothing_before_it_listens() {
-    let switch = Switch::start(2);
-    let mut inn = [0; 10];
-    let mut receiver = switch.end(0, 2);
-    begin_recv(&mut receiver, 1, &mut inn);
-    receiver.poll(&mut Vec::new()).unwrap();
+fn a_send_ends_only_when_its_last_byte_has_left() {
     let (near, far) = Wire::pair().unwrap();
-    switch.arrivals.send((Rank(1), far)).unwrap();
-    // Its connection may be read by whoever accepted it until now, and a request would be lost there.
-    assert!(!near.wait_readable(Duration::from_millis(60)).unwrap());
-    let mut sender = StreamedTransfers::new(near, Rank(1), 2, PIECE_BYTES);
-    let out = [3; 10];
-    begin_send(&mut sender, 0, &out);
+    let mut end = StreamedTransfers::new(near, Rank(0), 2, 64 << 10);
+    let (out, mut ended) = (vec![7; 2 << 20], Vec::new());
+    begin_send(&mut end, 1, &out);
+    // All is asked for, and nothing read: more than a socket holds stays with the rank.
+    for _ in 0..out.len() / (2 * (64 << 10)) {
+        far.send_all(&frame(PULL, 1, 0, &[]).repeat(2), LIMIT).unwrap();
+        assert_ne!(end.poll(&mut ended).unwrap(), Progress::Done);
+    }
+    assert!(ended.is_empty(), "bytes would be lost if the rank closed its connection now");
+    let head = frame(PULL, 0, 0, &[]).len();
+    let due = head + out.len() / (64 << 10) * (head + (64 << 10));
     std::thread::scope(|scope| {
-        scope.spawn(|| finish(&mut sender).unwrap());
-        finish(&mut receiver).unwrap();
+        scope.spawn(|| assert_eq!(read(&far, due).len(), due));
+        finish(&mut end).unwrap();
     });
-    assert_eq!(inn, out);
+}
+
+#[test]
+fn a_rank_is_sent_nothing_before_it_listens_nor_when_it_comes_again() {
+    let switch = Switch::start(2);
+    let mut receiver = switch.end(0, 2);
+    for out in [[3; 10], [4; 10]] {
+        let mut inn = [0; 10];
+        begin_recv(&mut receiver, 1, &mut inn);
+        receiver.poll(&mut Vec::new()).unwrap();
+        let (near, far) = Wire::pair().unwrap();
+        switch.arrivals.send((Rank(1), far)).unwrap();
+        // Its connection may be read by whoever accepted it until now, and a request would be lost there.
+        assert!(!near.wait_readable(Duration::from_millis(60)).unwrap());
+        let mut sender = StreamedTransfers::new(near, Rank(1), 2, PIECE_BYTES);
+        begin_send(&mut sender, 0, &out);
+        std::thread::scope(|scope| {
+            scope.spawn(|| finish(&mut sender).unwrap());
+            finish(&mut receiver).unwrap();
+        });
+        assert_eq!(inn, out);
+    }
 }

@@ -268,6 +268,38 @@ fn time_to_notice_a_failure() -> Duration {
 }
 
 #[test]
+fn what_comes_wakes_a_sleeper_before_its_nap_ends() {
+    let mut waits: Vec<Duration> = (0..9).map(|_| time_to_notice_a_piece()).collect();
+    waits.sort_unstable();
+    // A nap is 50 ms, and the sender starts as soon as it has begun.
+    assert!(waits[4] < Duration::from_millis(25), "{waits:?}");
+}
+
+fn time_to_notice_a_piece() -> Duration {
+    let mut plane = plane(Road::Shared, 2);
+    let mut sender = plane.ends.pop().unwrap();
+    let (out, mut inn) = ([7; 10], [0; 10]);
+    let (starting, started) = channel();
+    std::thread::scope(|scope| {
+        let end = &mut plane.ends[0];
+        recv(&mut **end, 1, 1, &mut inn);
+        let waiter = scope.spawn(move || {
+            starting.send(rustix::thread::gettid()).unwrap();
+            finish(&mut **end);
+            Instant::now()
+        });
+        let state = format!("/proc/self/task/{}/stat", started.recv().unwrap());
+        while !std::fs::read_to_string(&state).unwrap().contains(") S ") {
+            std::thread::yield_now();
+        }
+        let sent = Instant::now();
+        send(&mut *sender, 1, 0, &out);
+        finish(&mut *sender);
+        waiter.join().unwrap().saturating_duration_since(sent)
+    })
+}
+
+#[test]
 fn rows_of_any_length_reach_every_rank_also_empty_ones() {
     /// What goes from `src` to `dst`: nothing at all between every third pair.
     fn row(src: u32, dst: u32) -> Vec<u8> {
