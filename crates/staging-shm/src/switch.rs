@@ -103,8 +103,6 @@ impl SwitchLane {
         }
         // A new connection of a rank that was here before has its own reader first.
         self.listening.remove(&rank);
-        // One that has been here before has yet to say so on its new connection.
-        self.listening.remove(&rank);
         self.ports.insert(rank, Port::new(wire));
         Ok(())
     }

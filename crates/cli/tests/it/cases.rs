@@ -407,12 +407,14 @@ fn a_coordinator_that_does_not_answer_is_said_to_be_there_or_not() {
 
 #[test]
 fn a_live_job_is_shown_and_goes_on() {
-    coordinator();
+    let coordinator = coordinator();
     let desk = Desk::new();
     let mut command = desk.run(
         "-n 1 --dist-mode simulate",
         "echo $FAKEGPU_COORDINATOR_ADDR >addr.tmp; mv addr.tmp addr; cat <gate; exit 7",
     );
+    // It may stand in the layout and not beside the launcher under test.
+    command.env("FAKEGPU_COORDINATOR_BIN", coordinator);
     command.current_dir(desk.path(".")).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(Command::new("mkfifo").arg(desk.path("gate")).status().unwrap().success());
     let mut child = command.spawn().unwrap();

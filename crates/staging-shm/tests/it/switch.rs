@@ -42,6 +42,11 @@ impl Switch {
     /// How its thread ends once no more ranks come.
     fn outcome(self) -> Result<(), StagingError> {
         drop(self.arrivals);
+        let deadline = Instant::now() + LIMIT;
+        while !self.thread.is_finished() {
+            assert!(Instant::now() < deadline, "the switch goes on");
+            std::thread::yield_now();
+        }
         self.thread.join().unwrap()
     }
 
@@ -240,20 +245,28 @@ fn a_send_ends_only_when_its_last_byte_has_left() {
 fn a_rank_is_sent_nothing_before_it_listens_nor_when_it_comes_again() {
     let switch = Switch::start(2);
     let mut receiver = switch.end(0, 2);
-    for out in [[3; 10], [4; 10]] {
-        let mut inn = [0; 10];
-        begin_recv(&mut receiver, 1, &mut inn);
-        receiver.poll(&mut Vec::new()).unwrap();
-        let (near, far) = Wire::pair().unwrap();
-        switch.arrivals.send((Rank(1), far)).unwrap();
-        // Its connection may be read by whoever accepted it until now, and a request would be lost there.
-        assert!(!near.wait_readable(Duration::from_millis(60)).unwrap());
-        let mut sender = StreamedTransfers::new(near, Rank(1), 2, PIECE_BYTES);
-        begin_send(&mut sender, 0, &out);
-        std::thread::scope(|scope| {
-            scope.spawn(|| finish(&mut sender).unwrap());
-            finish(&mut receiver).unwrap();
-        });
-        assert_eq!(inn, out);
-    }
+    let (mut inn, pull) = ([0; 10], frame(PULL, 0, 0, &[]));
+    let first = switch.wire(1);
+    begin_recv(&mut receiver, 1, &mut inn);
+    receiver.poll(&mut Vec::new()).unwrap();
+    assert_eq!(read(&first, pull.len()), pull);
+    first.send_all(&frame(PIECE, 0, 0, &[3; 10]), LIMIT).unwrap();
+    finish(&mut receiver).unwrap();
+    assert_eq!(inn, [3; 10]);
+    let (near, far) = Wire::pair().unwrap();
+    switch.arrivals.send((Rank(1), far)).unwrap();
+    assert!(first.wait_readable(LIMIT).unwrap());
+    assert_eq!(first.receive(&mut [0]).unwrap(), 0, "the new connection takes the place of the old one");
+
+    begin_recv(&mut receiver, 1, &mut inn);
+    receiver.poll(&mut Vec::new()).unwrap();
+    // Its connection may be read by whoever accepted it until now, and a request would be lost there.
+    assert!(!near.wait_readable(Duration::from_millis(60)).unwrap());
+    // To itself: it listens.
+    near.send_all(&frame(PULL, 1, 0, &[]), LIMIT).unwrap();
+    let pull = frame(PULL, 0, 1, &[]);
+    assert_eq!(read(&near, pull.len()), pull);
+    near.send_all(&frame(PIECE, 0, 1, &[4; 10]), LIMIT).unwrap();
+    finish(&mut receiver).unwrap();
+    assert_eq!(inn, [4; 10]);
 }
