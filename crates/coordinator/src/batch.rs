@@ -77,8 +77,6 @@ pub(crate) struct Batch {
     pub(crate) ops: Vec<Booked>,
     /// Whether its operations do not hold each other up: a gather's senders need not wait for one another.
     loose: bool,
-    /// How many of them have been released.
-    released: usize,
     /// Those that the process has not been told about.
     untold: Vec<u32>,
     /// Parts of all-to-alls, gathers and scatters that have run, while the whole has not.
@@ -95,7 +93,6 @@ impl Batch {
         if let Some(op) = self.ops.get_mut(index as usize)
             && !std::mem::replace(&mut op.done, true)
         {
-            self.released += 1;
             self.untold.push(index);
         }
     }
@@ -250,7 +247,6 @@ impl Coordinator {
             ranks,
             ops: Vec::with_capacity(ops.len()),
             loose,
-            released: 0,
             untold: Vec::new(),
             parts: Vec::new(),
         });
@@ -264,7 +260,7 @@ impl Coordinator {
         let Some(found) = self.comms.get_mut(&comm) else { return };
         let (key, conflict) = match action {
             Action::Transfer(transfer) => {
-                self.expand_exchanges(now, comm);
+                self.expand_exchanges(comm);
                 return self.book_half(comm, rank, Half { transfer, batch: id, index, at: now });
             }
             Action::Await(awaited) => {
@@ -280,7 +276,7 @@ impl Coordinator {
                 if found.pairs.is_idle() {
                     found.enqueue_exchange(rank, entry)
                 } else {
-                    return self.expand(now, comm, rank, &entry);
+                    return self.expand(comm, rank, &entry);
                 }
             }
             _ => found.enqueue(rank, Entry { action, batch: id, index, at: now }),
@@ -343,18 +339,18 @@ impl Coordinator {
     }
 
     /// A rank speaks of its peers one by one: all-to-alls that wait are paired rank by rank too.
-    fn expand_exchanges(&mut self, now: HostTime, id: CommId) {
+    fn expand_exchanges(&mut self, id: CommId) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         if comm.exchanges.slots.is_empty() {
             return;
         }
         for (rank, entry) in comm.take_exchanges() {
-            self.expand(now, id, rank, &entry);
+            self.expand(id, rank, &entry);
         }
     }
 
     /// Makes a rank's all-to-all the sends and receives that it stands for.
-    fn expand(&mut self, _now: HostTime, id: CommId, rank: Rank, entry: &Entry) {
+    fn expand(&mut self, id: CommId, rank: Rank, entry: &Entry) {
         let Some(size) = self.comms.get(&id).map(Comm::size) else { return };
         let Some(descriptor) = entry.action.descriptor().copied() else { return };
         let Some(batch) = self.batches.by_id.get_mut(&entry.batch) else { return };
@@ -503,8 +499,8 @@ impl Coordinator {
         }
     }
 
-    fn closure(&self, start: Start, in_order: bool) -> Closure {
-        let mut closure = Closure { in_order, ..Closure::default() };
+    fn closure(&self, start: Start) -> Closure {
+        let mut closure = Closure { in_order: true, ..Closure::default() };
         match start {
             Start::Batch(id) => self.extend(&mut closure, Vec::new(), vec![id]),
             Start::Key(key) => self.extend(&mut closure, vec![key], Vec::new()),
@@ -523,14 +519,7 @@ impl Coordinator {
 
     /// Releases what the arrival of `id` completes.
     pub(crate) fn release(&mut self, now: HostTime, id: BatchId) {
-        let mut due = self.starts(id);
-        while let Some(start) = due.pop() {
-            let Some(closure) = self.releasable(now, start) else { continue };
-            let ranks = self.run_ready(now, &closure);
-            if !ranks.is_empty() {
-                due.extend(self.unblocked(&closure, &ranks));
-            }
-        }
+        self.release_from(now, self.starts(id));
         if self
             .batches
             .by_id
@@ -538,6 +527,17 @@ impl Coordinator {
             .is_some_and(|batch| batch.waiting().any(|op| self.is_matched_pair(op.key)))
         {
             self.pairs_watch(now + PAIR_PATIENCE);
+        }
+    }
+
+    /// Releases what can be found from these starts, and from what that lets run.
+    fn release_from(&mut self, now: HostTime, mut due: Vec<Start>) {
+        while let Some(start) = due.pop() {
+            let Some(closure) = self.releasable(now, start) else { continue };
+            let ranks = self.run_ready(now, &closure);
+            if !ranks.is_empty() {
+                due.extend(self.unblocked(&closure, &ranks));
+            }
         }
     }
 
@@ -572,7 +572,7 @@ impl Coordinator {
         {
             return None;
         }
-        let mut closure = self.closure(start, true);
+        let mut closure = self.closure(start);
         if closure.keys.iter().all(|&key| self.is_matched(key)) {
             closure.whole = true;
             return Some(closure);
@@ -742,11 +742,7 @@ impl Coordinator {
             ripe.batches.extend(self.batches_at(key));
         }
         let ranks = self.run_ready(now, &ripe);
-        for start in self.unblocked(&ripe, &ranks) {
-            if let Some(closure) = self.releasable(now, start) {
-                self.run_ready(now, &closure);
-            }
-        }
+        self.release_from(now, self.unblocked(&ripe, &ranks));
         if let Some(next) = next {
             self.pairs_watch(next);
         }
@@ -813,7 +809,7 @@ impl Coordinator {
         if !itself.is_empty() {
             return vec![Missed { key: oldest, ranks: itself }];
         }
-        let closure = self.closure(Start::Key(oldest), true);
+        let closure = self.closure(Start::Key(oldest));
         let missed = closure.keys.iter().map(|&key| Missed { key, ranks: self.missing(key) });
         missed.filter(|missed| !missed.ranks.is_empty()).collect()
     }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use fakegpu_proto::event::FailureKind;
 use fakegpu_proto::{
-    Action, EventKind, Fault, Member, Offer, Origin, ShrinkComm, StagingKind, ToRank, UniqueId, Window,
+    Action, EventKind, Fault, Member, Origin, ShrinkComm, StagingKind, ToRank, UniqueId, Window,
 };
 use fakegpu_units::{CommId, HostSpan, HostTime, Rank, Ranks};
 
 use crate::comm::{Comm, Entry, Slot, Staging};
+use crate::coordinator::cut_short;
 use crate::deadline::Due;
 use crate::rendezvous::{Founding, Seat};
 use crate::{Coordinator, PeerId};
@@ -288,18 +289,14 @@ impl Coordinator {
 
     /// A rank stops a communicator for good, but for what can be made from it.
     pub(crate) fn revoke(&mut self, now: HostTime, peer: PeerId, request: u64, id: CommId, rank: Rank) {
-        let name = match self.owned(peer, id, rank) {
-            Ok(comm) => comm.member_name(rank),
-            Err(fault) => return self.reply(peer, request, ToRank::Failed(fault)),
-        };
-        let fault = Fault::remote(format!(
-            "{name} revoked communicator {id}: split or shrink it, or destroy it and make another"
-        ));
-        self.fail_comm(now, id, FailureKind::Revoked, fault, &[rank]);
-        if let Some(comm) = self.comms.get_mut(&id) {
+        let ended = self.ended_by(now, (peer, request), (id, rank), FailureKind::Revoked, |name| {
+            Fault::remote(format!(
+                "{name} revoked communicator {id}: split or shrink it, or destroy it and make another"
+            ))
+        });
+        if ended && let Some(comm) = self.comms.get_mut(&id) {
             comm.revoked = true;
         }
-        self.reply(peer, request, ToRank::Done);
     }
 
     /// A rank was asked to fail.
@@ -312,14 +309,10 @@ impl Coordinator {
         rank: Rank,
         detail: &str,
     ) {
-        let name = match self.owned(peer, id, rank) {
-            Ok(comm) => comm.member_name(rank),
-            Err(fault) => return self.reply(peer, request, ToRank::Failed(fault)),
-        };
-        let detail = crate::coordinator::cut_short(detail);
-        let fault = Fault::remote(format!("{name} was asked to fail on communicator {id}: {detail}"));
-        self.fail_comm(now, id, FailureKind::Injected, fault, &[rank]);
-        self.reply(peer, request, ToRank::Done);
+        self.ended_by(now, (peer, request), (id, rank), FailureKind::Injected, |name| {
+            let detail = cut_short(detail);
+            Fault::remote(format!("{name} was asked to fail on communicator {id}: {detail}"))
+        });
     }
 
     /// A rank's library saw something worth a place in the report.
@@ -332,7 +325,7 @@ impl Coordinator {
             return;
         }
         session.hazards += 1;
-        let detail = format!("rank {rank}: {}", crate::coordinator::cut_short(detail));
+        let detail = format!("rank {rank}: {}", cut_short(detail));
         self.event(now, EventKind::Hazard { comm: id, detail });
     }
 }
@@ -355,9 +348,4 @@ impl Comm {
     pub(crate) fn number_of(&self, number: u64) -> u64 {
         self.ran + number.saturating_sub(self.order.base)
     }
-}
-
-/// The offer of a communicator whose bytes stay where they are.
-pub(crate) const fn off_offer(off: bool) -> Option<Offer> {
-    if off { Some(Offer::Off) } else { None }
 }

@@ -192,14 +192,30 @@ impl Coordinator {
         rank: Rank,
         why: &str,
     ) {
+        self.ended_by(now, (peer, request), (id, rank), FailureKind::Staging, |name| {
+            Fault::system(format!("{name} can move no bytes in communicator {id}: {}", cut_short(why)))
+        });
+    }
+
+    /// A rank ends its communicator for all, for a reason that names it; whether it is the rank's to end.
+    pub(crate) fn ended_by(
+        &mut self,
+        now: HostTime,
+        (peer, request): (PeerId, u64),
+        (id, rank): (CommId, Rank),
+        failure: FailureKind,
+        fault: impl FnOnce(&str) -> Fault,
+    ) -> bool {
         let name = match self.owned(peer, id, rank) {
             Ok(comm) => comm.member_name(rank),
-            Err(fault) => return self.reply(peer, request, ToRank::Failed(fault)),
+            Err(fault) => {
+                self.reply(peer, request, ToRank::Failed(fault));
+                return false;
+            }
         };
-        let fault =
-            Fault::system(format!("{name} can move no bytes in communicator {id}: {}", cut_short(why)));
-        self.fail_comm(now, id, FailureKind::Staging, fault, &[rank]);
+        self.fail_comm(now, id, failure, fault(&name), &[rank]);
         self.reply(peer, request, ToRank::Done);
+        true
     }
 
     /// Ends everything that waits in a failed communicator and tells its processes.

@@ -12,7 +12,7 @@ use crate::barrier::Barrier;
 use crate::comm::{Comm, Lineup, MemberState, Staging, Standing};
 use crate::coordinator::cut_short;
 use crate::deadline::Due;
-use crate::derive::{grow_key, off_offer, short_name};
+use crate::derive::{grow_key, short_name};
 use crate::pairs::{Pairs, Signals};
 use crate::session::{Departed, process_name};
 use crate::world::Joiner;
@@ -486,9 +486,8 @@ impl Coordinator {
         let hellos: Vec<_> =
             seats.iter().filter_map(|seat| Some(&self.peers.session(seat.peer)?.hello)).collect();
         let chunk = hellos.iter().filter_map(|hello| hello.chunk_bytes).min();
-        let off = off_offer(hellos.iter().any(|hello| hello.payload_off));
-        let offer = if let Some(off) = off {
-            off
+        let offer = if hellos.iter().any(|hello| hello.payload_off) {
+            Offer::Off
         } else if hellos.iter().any(|hello| hello.force_socket) {
             Offer::Streamed { why: "FAKEGPU_STAGING_FORCE_SOCKET is set".to_owned() }
         } else if hellos.windows(2).any(|pair| pair[0].host != pair[1].host) {

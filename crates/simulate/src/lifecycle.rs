@@ -110,8 +110,13 @@ impl Runtime {
         if !grouping::is_open() {
             comm.driven_here();
         }
-        self.make(Pending { comm: Some(comm), parent: None, session, way: Way::Join(Box::new(join)) })
-            .map(|(handle, outcome)| (handle.unwrap_or(Handle(0)), outcome))
+        let way = Way::Join(Box::new(join));
+        self.make_one(Pending { comm: Some(comm), parent: None, session, way })
+    }
+
+    /// Makes a communicator that is one for this rank for sure.
+    fn make_one(&self, pending: Pending) -> Result<(Handle, Outcome), Fault> {
+        self.make(pending).map(|(handle, outcome)| (handle.unwrap_or(Handle(0)), outcome))
     }
 
     /// Makes what is pending, or holds it back; a handle for which nothing came to be is no handle.
@@ -275,8 +280,7 @@ impl Runtime {
             let (session, way) = (Arc::clone(&joined.session), Way::Shrink(Box::new(shrink)));
             Ok(Pending { comm: Some(child), parent: Some(Arc::clone(&parent)), session, way })
         })();
-        let pending = pending.inspect_err(|fault| self.refuse(fault))?;
-        self.make(pending).map(|(handle, outcome)| (handle.unwrap_or(Handle(0)), outcome))
+        self.make_one(pending.inspect_err(|fault| self.refuse(fault))?)
     }
 
     /// `ncclCommGetUniqueId`: the id by which new ranks will join this communicator when it grows.
@@ -322,8 +326,7 @@ impl Runtime {
             let (session, way) = (Arc::clone(&joined.session), Way::Join(Box::new(join)));
             Ok(Pending { comm: Some(child), parent: Some(Arc::clone(&parent)), session, way })
         });
-        let pending = pending.inspect_err(|fault| self.refuse(fault))?;
-        self.make(pending).map(|(handle, outcome)| (handle.unwrap_or(Handle(0)), outcome))
+        self.make_one(pending.inspect_err(|fault| self.refuse(fault))?)
     }
 
     /// `ncclCommRevoke`: stops what is in flight; splits and shrinks go on.

@@ -22,7 +22,7 @@ use crate::parameters::Parameters;
 use crate::redop::RedOps;
 use crate::session::Session;
 use crate::siblings::{Siblings, is_runnable, what_siblings_do};
-use crate::submission::{Submission, in_parts, submit};
+use crate::submission::{OfSession, Submission, actions_of, by_session, in_parts, submit};
 use crate::window::{self, PendingWindow, Windows};
 use crate::{Spawn, drive, embedded, process};
 
@@ -224,23 +224,16 @@ impl Runtime {
             Held::Operation(prepared) => Some(prepared),
             Held::Join(_) | Held::Window(_) => None,
         });
-        let mut by_session: Vec<(Arc<Session>, Vec<_>)> = Vec::new();
-        for prepared in in_parts(operations.collect())? {
-            let joined = prepared.comm.ready()?;
-            let Some(action) = prepared.work.action() else { continue };
-            let op = (joined.comm, prepared.comm.rank(), action);
-            match by_session.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &joined.session)) {
-                Some((_, ops)) => ops.push(op),
-                None => by_session.push((Arc::clone(&joined.session), vec![op])),
-            }
-        }
-        let predict =
-            |(session, ops): (Arc<Session>, Vec<_>)| match session.ask(&ToCoordinator::Predict { ops })? {
+        let predict = |(session, operations): OfSession| {
+            let ops = actions_of(&operations)?;
+            match session.ask(&ToCoordinator::Predict { ops })? {
                 ToRank::Predicted(span) => Ok(span.as_micros_f64()),
                 ToRank::Failed(fault) => Err(fault),
                 other => Err(Fault::internal(format!("a prediction was answered with {other:?}"))),
-            };
-        let micros = by_session.into_iter().map(predict).collect::<Result<Vec<f64>, Fault>>()?;
+            }
+        };
+        let sessions = by_session(in_parts(operations.collect())?)?;
+        let micros = sessions.into_iter().map(predict).collect::<Result<Vec<f64>, Fault>>()?;
         Ok(micros.into_iter().fold(0.0, f64::max))
     }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fakegpu_proto::{Fault, Release, ToCoordinator, ToRank};
-use fakegpu_units::GlobalRank;
+use fakegpu_proto::{Action, Fault, Release, ToCoordinator, ToRank};
+use fakegpu_units::{CommId, GlobalRank, Rank};
 
 use crate::communicator::Communicator;
 use crate::operation::{Prepared, Work};
@@ -51,12 +51,7 @@ impl Submission {
     /// Submits operations that share a session.
     fn new(session: Arc<Session>, operations: Vec<Prepared>, thread: u64) -> Result<Self, Fault> {
         let operations = in_parts(operations)?;
-        let mut ops = Vec::with_capacity(operations.len());
-        for prepared in &operations {
-            if let Some(action) = prepared.work.action() {
-                ops.push((prepared.comm.ready()?.comm, prepared.comm.rank(), action));
-            }
-        }
+        let ops = actions_of(&operations)?;
         let request = match ops.is_empty() {
             true => None,
             false => Some(session.request(&ToCoordinator::Submit { ops, thread })?),
@@ -257,7 +252,18 @@ pub(crate) fn in_parts(operations: Vec<Prepared>) -> Result<Vec<Prepared>, Fault
 
 /// Submits operations, in call order, to the sessions they belong to.
 pub(crate) fn submit(operations: Vec<Prepared>, thread: u64) -> Result<Vec<Submission>, Fault> {
-    let mut by_session: Vec<(Arc<Session>, Vec<Prepared>)> = Vec::new();
+    by_session(operations)?
+        .into_iter()
+        .map(|(session, operations)| Submission::new(session, operations, thread))
+        .collect()
+}
+
+/// Operations of communicators of one session.
+pub(crate) type OfSession = (Arc<Session>, Vec<Prepared>);
+
+/// Operations by the session of their communicators, in call order.
+pub(crate) fn by_session(operations: Vec<Prepared>) -> Result<Vec<OfSession>, Fault> {
+    let mut by_session: Vec<OfSession> = Vec::new();
     for prepared in operations {
         let session = Arc::clone(&prepared.comm.ready()?.session);
         match by_session.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &session)) {
@@ -265,7 +271,18 @@ pub(crate) fn submit(operations: Vec<Prepared>, thread: u64) -> Result<Vec<Submi
             None => by_session.push((session, vec![prepared])),
         }
     }
-    by_session.into_iter().map(|(session, operations)| Submission::new(session, operations, thread)).collect()
+    Ok(by_session)
+}
+
+/// Operations as the coordinator is told of them; those that it need not know of are left out.
+pub(crate) fn actions_of(operations: &[Prepared]) -> Result<Vec<(CommId, Rank, Action)>, Fault> {
+    let mut ops = Vec::with_capacity(operations.len());
+    for prepared in operations {
+        if let Some(action) = prepared.work.action() {
+            ops.push((prepared.comm.ready()?.comm, prepared.comm.rank(), action));
+        }
+    }
+    Ok(ops)
 }
 
 /// The communicators in which submissions have something left to do, each once, by handle: one order for all

@@ -10,7 +10,7 @@
 //! consistent. Only somebody's sleep costs a system call.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use fakegpu_executor::{Collect, FoldStep, FoldTarget, Reduction, Round, Scalar, Source, fold};
@@ -67,12 +67,12 @@ struct Awaited {
 /// How a thread waits: pauses where every rank has a core, then yields, then sleeps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    pub(crate) pauses: u32,
-    pub(crate) yields: u32,
+    pauses: u32,
+    yields: u32,
 }
 
 /// A longest sleep: a poisoning that falls between the last look and the sleep is noticed after it.
-pub(crate) const NAP: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(50);
 
 impl SharedExchange {
     /// `rank`'s end of `segment`. The segment must be fresh: counters start at 0 with it.
@@ -275,17 +275,9 @@ impl SharedExchange {
 
     fn sleep(&mut self, awaited: Awaited, timeout: Duration) {
         let sleepers = self.segment.sleepers(awaited.rank);
-        sleepers.fetch_add(1, Ordering::SeqCst);
         let word = self.segment.counter(awaited.rank, awaited.counter);
-        let seen = word.load(Ordering::SeqCst);
-        if !reached(seen, awaited.target) && self.segment.poison().load(Ordering::SeqCst) == 0 {
-            let timeout = timeout.min(NAP);
-            let timeout = futex::Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
-            // Changed, woken, interrupted and timed out are all one to a caller that looks again.
-            futex::wait(word, futex::Flags::empty(), seen, Some(&timeout)).unwrap_or_default();
-            self.stats.sleeps += 1;
-        }
-        self.segment.sleepers(awaited.rank).fetch_sub(1, Ordering::SeqCst);
+        let is_news = |seen| reached(seen, awaited.target);
+        self.stats.sleeps += u64::from(sleep_on(&self.segment, sleepers, word, timeout, is_news));
     }
 }
 
@@ -333,26 +325,7 @@ impl Exchange for SharedExchange {
         let here = |exchange: &Self| {
             exchange.reached(awaited.rank, awaited.counter, awaited.target) || exchange.poisoned()
         };
-        for _ in 0..self.patience.pauses {
-            if here(self) {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-        for _ in 0..self.patience.yields {
-            if here(self) {
-                return;
-            }
-            rustix::thread::sched_yield();
-        }
-        let deadline = Instant::now() + timeout;
-        while !here(self) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            self.sleep(awaited, left);
-        }
+        self.patience.wait(self, timeout, here, |exchange, left| exchange.sleep(awaited, left));
     }
 
     fn fail(&mut self) {
@@ -380,6 +353,59 @@ impl Patience {
     }
 }
 
+impl Patience {
+    /// Waits until what `waiter` waits for is `here`, at most for `timeout`.
+    pub(crate) fn wait<W>(
+        self,
+        waiter: &mut W,
+        timeout: Duration,
+        here: impl Fn(&W) -> bool,
+        mut sleep: impl FnMut(&mut W, Duration),
+    ) {
+        for _ in 0..self.pauses {
+            if here(waiter) {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        for _ in 0..self.yields {
+            if here(waiter) {
+                return;
+            }
+            rustix::thread::sched_yield();
+        }
+        let deadline = Instant::now() + timeout;
+        while !here(waiter) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            sleep(waiter, left);
+        }
+    }
+}
+
+/// Sleeps on a word of the segment unless it `is_news` by now, counted among its sleepers; whether it slept.
+pub(crate) fn sleep_on(
+    segment: &Segment,
+    sleepers: &AtomicU32,
+    word: &AtomicU32,
+    timeout: Duration,
+    is_news: impl Fn(u32) -> bool,
+) -> bool {
+    sleepers.fetch_add(1, Ordering::SeqCst);
+    let seen = word.load(Ordering::SeqCst);
+    let sleeps = !is_news(seen) && segment.poison().load(Ordering::SeqCst) == 0;
+    if sleeps {
+        let timeout = timeout.min(NAP);
+        let timeout = futex::Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        // Changed, woken, interrupted and timed out are all one to a caller that looks again.
+        futex::wait(word, futex::Flags::empty(), seen, Some(&timeout)).unwrap_or_default();
+    }
+    sleepers.fetch_sub(1, Ordering::SeqCst);
+    sleeps
+}
+
 /// Whether a counter that wraps is at `target` or past it; the two are never far apart.
 fn reached(value: u32, target: u32) -> bool {
     value.wrapping_sub(target).cast_signed() >= 0
@@ -396,7 +422,7 @@ pub(crate) fn poison(segment: &Segment) {
     }
 }
 
-pub(crate) fn wake_all(word: &std::sync::atomic::AtomicU32) {
+pub(crate) fn wake_all(word: &AtomicU32) {
     // Only an address outside the process could fail, and this one is mapped.
     futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned()).unwrap_or_default();
 }

@@ -4,20 +4,19 @@
 //! *taken*; a piece may be written while fewer than [`CHANNEL_SLOTS`] are under way. Both ends know the bytes of a
 //! transfer and cut it alike, so no length travels.
 //!
-//! Whoever moves a counter rings its peer's bell, piece by piece, so that both ends copy at the same time. A rank that finds nothing to do sleeps on its own bell: it counts
-//! itself among the sleepers and looks at the bell again, the peer rings and then looks for sleepers, and one of the
-//! two sees the other.
+//! Whoever moves a counter rings its peer's bell, piece by piece, so that both ends copy at the same time. A rank
+//! that finds nothing to do sleeps on its own bell: it counts itself among the sleepers and looks at the bell again,
+//! the peer rings and then looks for sleepers, and one of the two sees the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fakegpu_units::Rank;
-use rustix::thread::futex;
 
 use crate::segment::{CHANNEL_SLOTS, Channel, Descriptor, Segment};
-use crate::shared::{NAP, Patience, poison, wake_all};
+use crate::shared::{Patience, poison, sleep_on, wake_all};
 use crate::transfers::{Item, Own};
 use crate::{Progress, RecvBuffer, SendBuffer, StagingError, StagingStats, Transfers};
 
@@ -201,15 +200,9 @@ impl SharedTransfers {
     fn sleep(&mut self, timeout: Duration) {
         let bell = self.segment.bell(self.rank);
         let sleepers = self.segment.bell_sleepers(self.rank);
-        sleepers.fetch_add(1, Ordering::SeqCst);
-        if bell.load(Ordering::SeqCst) == self.heard && self.segment.poison().load(Ordering::SeqCst) == 0 {
-            let timeout = timeout.min(NAP);
-            let timeout = futex::Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
-            // Changed, woken, interrupted and timed out are all one to a caller that looks again.
-            futex::wait(bell, futex::Flags::empty(), self.heard, Some(&timeout)).unwrap_or_default();
-            self.stats.sleeps += 1;
-        }
-        sleepers.fetch_sub(1, Ordering::SeqCst);
+        let heard = self.heard;
+        let slept = sleep_on(&self.segment, sleepers, bell, timeout, |seen| seen != heard);
+        self.stats.sleeps += u64::from(slept);
     }
 }
 
@@ -270,24 +263,7 @@ impl Transfers for SharedTransfers {
             transfers.segment.bell(transfers.rank).load(Ordering::Acquire) != transfers.heard
                 || transfers.poisoned()
         };
-        for at in 0..self.patience.pauses + self.patience.yields {
-            if rung(self) {
-                return;
-            }
-            if at < self.patience.pauses {
-                std::hint::spin_loop();
-            } else {
-                rustix::thread::sched_yield();
-            }
-        }
-        let deadline = Instant::now() + timeout;
-        while !rung(self) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            self.sleep(left);
-        }
+        self.patience.wait(self, timeout, rung, Self::sleep);
     }
 
     fn fail(&mut self) {
