@@ -41,7 +41,7 @@ const PROGRAMS: &[(&str, &str)] =
     &[("fakegpu-cli", "fakegpu"), ("fakegpu-coordinatord", "fakegpu-coordinator")];
 
 /// The C and C++ clients: source, then what it is built from besides itself.
-const CLIENTS: &[&str] = &["hello.c", "collectives.cpp", "lifecycle.cpp", "pairs.cpp", "life.cpp"];
+const CLIENTS: &[&str] = &["hello.c", "collectives.cpp", "lifecycle.cpp", "pairs.cpp", "life.cpp", "endure.cpp"];
 
 /// Builds everything in release and lays it out.
 pub(crate) fn build() -> Result<Layout> {

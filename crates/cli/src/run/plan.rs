@@ -159,6 +159,8 @@ impl Job<'_> {
             set("FAKEGPU_COORDINATOR_TOKEN", token.into());
         }
         self.put_library_first(&mut variables)?;
+        let asan = with_our_library_first(variables.get(OsStr::new("ASAN_OPTIONS")).map(OsString::as_os_str));
+        variables.insert("ASAN_OPTIONS".into(), asan);
         Ok(variables)
     }
 
@@ -177,6 +179,15 @@ impl Job<'_> {
         variables.insert("LD_PRELOAD".into(), preload);
         Ok(())
     }
+}
+
+/// AddressSanitizer ends a program before whose runtime another library is preloaded, lest that one takes over what
+/// it has to see. Ours has names of NCCL only; a program's own word on it stays.
+fn with_our_library_first(options: Option<&OsStr>) -> OsString {
+    const OPTION: &str = "verify_asan_link_order";
+    let said = options.is_some_and(|options| options.to_string_lossy().contains(OPTION));
+    let ours = (!said).then(|| OsString::from(format!("{OPTION}=0")));
+    joined(ours.as_deref(), options)
 }
 
 /// Two lists of paths as one. An empty part would mean the current folder, so there is none.
@@ -241,6 +252,7 @@ mod tests {
         let plans = job(&cluster, &base).ranks().unwrap();
         assert_eq!(plans.len(), 4);
         insta::assert_snapshot!(text(&plans[3].variables), @"
+        ASAN_OPTIONS=verify_asan_link_order=0
         FAKEGPU_CLUSTER_CONFIG=/out/cluster.yaml
         FAKEGPU_COORDINATOR_ADDR=@fakegpu-run-1-ab
         FAKEGPU_COORDINATOR_TOKEN=secret
@@ -263,6 +275,13 @@ mod tests {
         RANK=3
         WORLD_SIZE=4
         ");
+    }
+
+    #[test]
+    fn a_programs_own_words_to_its_sanitizer_stay() {
+        let with = |options: &str| with_our_library_first(Some(OsStr::new(options)));
+        assert_eq!(with("detect_leaks=0"), "verify_asan_link_order=0:detect_leaks=0");
+        assert_eq!(with("verify_asan_link_order=1"), "verify_asan_link_order=1");
     }
 
     #[test]
