@@ -5,9 +5,12 @@
 // Exit status: 0 if every rule holds, 1 with the first sentence that does not.
 
 #include <nccl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -138,6 +141,95 @@ void the_main_thread_may_drive_one_rank_and_a_thread_the_other() {
     thread.join();
     hold(mine == ncclSuccess && other == ncclSuccess && seen == 3 && recv[1] == 3, "a call returns when its result is there");
   }
+}
+
+void a_call_waits_for_another_thread_however_late() {
+  for (const bool grouped_before : {false, true}) {
+    World world(2);
+    if (grouped_before) {
+      float both[2] = {9, 0};
+      gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+      for (int rank = 0; rank < 2; ++rank)
+        gives(ncclBroadcast(&both[rank], &both[rank], 1, ncclFloat, 0, world.comms[rank], nullptr), ncclSuccess, "a call");
+      gives(ncclGroupEnd(), ncclSuccess, "ncclGroupEnd");
+    }
+    float data[2] = {1, 2}, recv[2] = {};
+    ncclResult_t other = ncclInternalError;
+    // The other thread's lateness is what is tested.
+    std::thread thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      other = ncclAllReduce(&data[1], &recv[1], 1, ncclFloat, ncclSum, world.comms[1], nullptr);
+    });
+    const ncclResult_t mine = ncclAllReduce(&data[0], &recv[0], 1, ncclFloat, ncclSum, world.comms[0], nullptr);
+    const float seen = recv[0];
+    thread.join();
+    hold(mine == ncclSuccess && other == ncclSuccess && seen == 3 && recv[1] == 3, "its result is there when it returns");
+  }
+}
+
+void what_waits_for_a_rank_ends_with_its_communicator() {
+  for (const bool abort : {false, true}) {
+    float data[2] = {1, 2}, recv[2] = {-1, -1};
+    {
+      World world(2);
+      gives(ncclAllReduce(data, recv, 1, ncclFloat, ncclSum, world.comms[0], nullptr), ncclSuccess, "for rank 0 alone");
+      const auto unknown = static_cast<ncclRedOp_t>(99);
+      gives(ncclAllReduce(data, recv, 1, ncclFloat, unknown, world.comms[1], nullptr), ncclInvalidArgument, "no operator");
+      if (abort)
+        for (ncclComm_t &comm : world.comms) {
+          gives(ncclCommAbort(comm), ncclSuccess, "ncclCommAbort");
+          comm = nullptr;
+        }
+    }
+    World next(2);
+    float sums[2] = {};
+    gives(ncclGroupStart(), ncclSuccess, "ncclGroupStart");
+    for (int rank = 0; rank < 2; ++rank)
+      gives(ncclAllReduce(&data[rank], &sums[rank], 1, ncclFloat, ncclSum, next.comms[rank], nullptr), ncclSuccess, "a call");
+    gives(ncclGroupEnd(), ncclSuccess, "ncclGroupEnd of the next communicator");
+    hold(sums[0] == 3 && sums[1] == 3 && recv[0] == -1, "the next communicator is not concerned");
+  }
+}
+
+void an_abort_returns_when_no_buffer_is_in_use() {
+  World world(1);
+  constexpr std::size_t BYTES = 256u << 20;
+  void *memory = mmap(nullptr, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  hold(memory != MAP_FAILED, "there is memory");
+  auto *send = static_cast<char *>(memory);
+  std::atomic<bool> calls{false};
+  std::thread thread([&] {
+    calls = true;
+    ncclAllReduce(send, send + BYTES, BYTES, ncclInt8, ncclSum, world.comms[0], nullptr);
+  });
+  while (!calls) std::this_thread::yield();
+  const ncclResult_t aborted = ncclCommAbort(world.comms[0]);
+  munmap(memory, 2 * BYTES);
+  thread.join();
+  world.comms[0] = nullptr;
+  gives(aborted, ncclSuccess, "ncclCommAbort beside a call");
+}
+
+void settings_are_checked_as_nccl_checks_them() {
+  ncclUniqueId id;
+  gives(ncclGetUniqueId(&id), ncclSuccess, "ncclGetUniqueId");
+  const auto refused = [&](auto change, const char *member) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    change(config);
+    ncclComm_t comm = nullptr;
+    gives(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument, std::string("a wrong ") + member);
+    hold(std::strstr(ncclGetLastError(nullptr), member) != nullptr, std::string("it names ") + member);
+  };
+  refused([](ncclConfig_t &config) { config.blocking = 2; }, "blocking");
+  refused([](ncclConfig_t &config) { config.splitShare = 7; }, "splitShare");
+  refused([](ncclConfig_t &config) { config.maxCTAs = 0; }, "maxCTAs");
+  refused([](ncclConfig_t &config) { config.minCTAs = 8, config.maxCTAs = 4; }, "minCTAs");
+  refused([](ncclConfig_t &config) { config.cgaClusterSize = -1; }, "cgaClusterSize");
+  std::vector<ncclComm_t> comms(1);
+  gives(ncclCommInitAll(comms.data(), 1 << 28, nullptr), ncclInvalidArgument, "more ranks than a communicator has");
+  World world(1);
+  gives(ncclCommDeregister(world.comms[0], nullptr), ncclSuccess, "nothing to deregister");
+  gives(ncclCommDeregister(world.comms[0], &id), ncclInvalidUsage, "no registration");
 }
 
 void a_further_thread_sits_on_the_same_device() {
@@ -336,7 +428,7 @@ void memory_is_allocated_registered_and_counted() {
   gives(ncclCommRegister(comm, memory, 1 << 20, &handle), ncclSuccess, "ncclCommRegister");
   gives(ncclAllReduce(memory, memory, 1 << 18, ncclInt, ncclSum, comm, nullptr), ncclSuccess, "a collective in it");
   gives(ncclCommDeregister(comm, handle), ncclSuccess, "ncclCommDeregister");
-  gives(ncclCommDeregister(comm, handle), ncclInvalidArgument, "ncclCommDeregister twice");
+  gives(ncclCommDeregister(comm, handle), ncclInvalidUsage, "ncclCommDeregister twice");
   gives(ncclMemFree(memory), ncclSuccess, "ncclMemFree");
   gives(ncclMemFree(memory), ncclInvalidArgument, "ncclMemFree twice");
   gives(ncclMemFree(nullptr), ncclSuccess, "ncclMemFree of NULL");
@@ -480,6 +572,10 @@ int main() {
   one_thread_may_interleave_two_communicators();
   threads_drive_a_rank_each();
   the_main_thread_may_drive_one_rank_and_a_thread_the_other();
+  a_call_waits_for_another_thread_however_late();
+  what_waits_for_a_rank_ends_with_its_communicator();
+  an_abort_returns_when_no_buffer_is_in_use();
+  settings_are_checked_as_nccl_checks_them();
   a_further_thread_sits_on_the_same_device();
   groups_are_all_or_nothing();
   a_group_may_span_communicators_in_any_order();

@@ -25,7 +25,9 @@ fn main() {
     let running = job.coordinator(&daemon).start();
     let (rank, coordinator) = (running.pids()[0], daemon.pid());
     let watcher = std::thread::spawn(move || {
-        println!("| seconds | coordinator KiB, descriptors, threads | rank 0 KiB, descriptors, threads |\n|---|---|---|");
+        println!(
+            "| seconds | coordinator KiB, descriptors, threads | rank 0 KiB, descriptors, threads |\n|---|---|---|"
+        );
         while let (Some(theirs), Some(its)) = (holdings(coordinator), holdings(rank)) {
             println!("| {:.0} | {theirs:?} | {its:?} |", started.elapsed().as_secs_f64());
             std::thread::park_timeout(Duration::from_secs(5));

@@ -31,6 +31,10 @@ impl Layout {
         self.root.join("include")
     }
 
+    pub(crate) fn python(&self) -> PathBuf {
+        self.root.join("python")
+    }
+
     pub(crate) fn client(&self, name: &str) -> PathBuf {
         self.root.join("clients").join(name)
     }
@@ -58,7 +62,26 @@ pub(crate) fn build() -> Result<Layout> {
     }
     place_library(&built.join("libnccl.so"), &layout.lib())?;
     place(&workspace::root().join("cpp/include/nccl.h"), &layout.include().join("nccl.h"))?;
+    place_python(&layout.python())?;
     Ok(layout)
+}
+
+/// The Python package, so that a PYTHONPATH with this folder is enough: Python finds entry points, by which torch
+/// finds the backend, in a `.dist-info` folder beside the package.
+fn place_python(folder: &Path) -> Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let source = workspace::root().join("python/fakegpu");
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("clearing {}", folder.display()))?;
+    }
+    for module in workspace::files(&source, ".py") {
+        place(&module, &folder.join("fakegpu").join(module.strip_prefix(&source)?))?;
+    }
+    let info = folder.join(format!("fakegpu-{version}.dist-info"));
+    fs::create_dir_all(&info)?;
+    fs::write(info.join("METADATA"), format!("Metadata-Version: 2.1\nName: fakegpu\nVersion: {version}\n"))?;
+    fs::write(info.join("entry_points.txt"), "[torch.backends]\nfakegpu = fakegpu:autoload\n")?;
+    Ok(())
 }
 
 /// Copies a file into the layout. The old one is unlinked first: a program that runs it keeps it.

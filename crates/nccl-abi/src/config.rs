@@ -232,6 +232,41 @@ impl Config {
     pub fn is_blocking(&self) -> bool {
         self.blocking != Some(0)
     }
+
+    /// The first member with a value that NCCL refuses, in a sentence.
+    pub fn mistake(&self) -> Option<String> {
+        const SWITCH: (c_int, c_int) = (0, 1);
+        const POSITIVE: (c_int, c_int) = (1, c_int::MAX);
+        const NOT_NEGATIVE: (c_int, c_int) = (0, c_int::MAX);
+        let members = [
+            ("blocking", self.blocking, SWITCH),
+            ("cgaClusterSize", self.cga_cluster_size, NOT_NEGATIVE),
+            ("minCTAs", self.ctas_min, POSITIVE),
+            ("maxCTAs", self.ctas_max, POSITIVE),
+            ("splitShare", self.split_share, SWITCH),
+            ("collnetEnable", self.collnet_enable, SWITCH),
+            ("shrinkShare", self.shrink_share, SWITCH),
+            ("nvlsCTAs", self.nvls_ctas, POSITIVE),
+            ("nChannelsPerNetPeer", self.channels_per_net_peer, POSITIVE),
+            ("nvlinkCentricSched", self.nvlink_centric_sched, SWITCH),
+            ("graphUsageMode", self.graph_usage_mode, (0, 2)),
+            ("numRmaCtx", self.rma_contexts, NOT_NEGATIVE),
+            ("maxP2pPeers", self.p2p_peers_max, POSITIVE),
+            ("graphStreamOrdering", self.graph_stream_ordering, SWITCH),
+        ];
+        let wrong = members.into_iter().find_map(|(name, value, (least, most))| {
+            let value = value.filter(|value| !(least..=most).contains(value))?;
+            let allowed = match most {
+                c_int::MAX => format!("at least {least}"),
+                most => format!("{least} to {most}"),
+            };
+            Some(format!("ncclConfig_t.{name} is {value}: use {allowed}"))
+        });
+        wrong.or_else(|| {
+            let (least, most) = self.ctas_min.zip(self.ctas_max).filter(|(least, most)| least > most)?;
+            Some(format!("ncclConfig_t.minCTAs is {least}, more than maxCTAs, which is {most}"))
+        })
+    }
 }
 
 #[cfg(test)]

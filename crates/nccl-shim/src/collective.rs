@@ -33,6 +33,7 @@ pub(crate) struct RawCall {
     reduce: Option<ncclRedOp_t>,
     root: Option<c_int>,
     comm: ncclComm_t,
+    stream: usize,
     config: *const ncclCollConfig_t,
 }
 
@@ -47,6 +48,7 @@ impl RawCall {
             reduce: None,
             root: None,
             comm: std::ptr::null_mut(),
+            stream: 0,
             config: std::ptr::null(),
         }
     }
@@ -93,8 +95,10 @@ impl RawCall {
         self.comm = comm;
     }
 
-    /// A call ends before it returns, so all streams are one; the handle is never looked into.
-    pub(crate) const fn stream(&mut self, _: cudaStream_t) {}
+    /// A number to the CUDA runtime, where there is one; the handle is never looked into.
+    pub(crate) fn stream(&mut self, stream: cudaStream_t) {
+        self.stream = stream.addr();
+    }
 
     pub(crate) const fn config(&mut self, config: *const ncclCollConfig_t) {
         self.config = config;
@@ -132,7 +136,14 @@ impl RawCall {
         // SAFETY: valid for writes of that many bytes by this function's contract; a rank that does not use its
         // receive buffer never writes it.
         let recv = unsafe { RecvBuffer::new(self.recv.cast(), call.recv_bytes()) };
-        runtime.collective(Collective { comm, call, op: self.reduce.map(red_op), send, recv })
+        runtime.collective(Collective {
+            comm,
+            call,
+            op: self.reduce.map(red_op),
+            send,
+            recv,
+            stream: self.stream,
+        })
     }
 
     fn operation(&self) -> Result<Op, Fault> {

@@ -115,6 +115,11 @@ impl FrameReader {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Whether nothing is left that was added.
+    pub fn is_empty(&self) -> bool {
+        self.taken == self.bytes.len()
+    }
+
     /// The next whole frame's request number and message, or `None` until more bytes come.
     ///
     /// After an error the stream has no meaning any more: drop the connection.

@@ -45,3 +45,6 @@ pub const PROTOCOL_VERSION: u16 = 2;
 
 /// The text protocol's version, which scripts look at.
 pub const TEXT_VERSION: u16 = 1;
+
+/// Most ranks of a communicator.
+pub const COMM_SIZE_MAX: u32 = 4_096;

@@ -13,7 +13,7 @@ use crate::debug::Subsystem;
 use crate::grouping::{self, Held, with_group};
 use crate::job::Outcome;
 use crate::operation::{Factor, Prepared, ReadScalar, Work};
-use crate::{Handle, RedOp, Runtime};
+use crate::{Handle, RedOp, Runtime, Stream};
 
 /// A collective call with its buffers.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct Collective {
     pub send: SendBuffer,
     /// The receive buffer, as long as the call says.
     pub recv: RecvBuffer,
+    /// The stream it is called on; not looked at where nothing orders streams.
+    pub stream: usize,
 }
 
 /// A factor of `ncclRedOpCreatePreMulSum`.
@@ -45,34 +47,63 @@ impl Runtime {
     /// # Errors
     /// Bad arguments (which also fail the open group), a mismatch, a time-out, a death.
     pub fn collective(&self, collective: Collective) -> Result<Outcome, Fault> {
+        let stream = collective.stream;
         let prepared = self.prepare(collective);
-        self.go(prepared)
+        self.go(prepared, stream)
     }
 
     /// `ncclSend`; the call's size is filled in here.
     ///
     /// # Errors
     /// As [`Runtime::collective`].
-    pub fn send(&self, comm: Handle, call: PointToPoint, buffer: SendBuffer) -> Result<Outcome, Fault> {
+    pub fn send(
+        &self,
+        comm: Handle,
+        call: PointToPoint,
+        buffer: SendBuffer,
+        stream: usize,
+    ) -> Result<Outcome, Fault> {
         let prepared = self.prepare_half(comm, call, |transfer| Work::Send(transfer, buffer));
-        self.go(prepared.map(Some))
+        self.go(prepared.map(Some), stream)
     }
 
     /// `ncclRecv`; the call's size is filled in here.
     ///
     /// # Errors
     /// As [`Runtime::collective`].
-    pub fn recv(&self, comm: Handle, call: PointToPoint, buffer: RecvBuffer) -> Result<Outcome, Fault> {
+    pub fn recv(
+        &self,
+        comm: Handle,
+        call: PointToPoint,
+        buffer: RecvBuffer,
+        stream: usize,
+    ) -> Result<Outcome, Fault> {
         let prepared = self.prepare_half(comm, call, |transfer| Work::Recv(transfer, buffer));
-        self.go(prepared.map(Some))
+        self.go(prepared.map(Some), stream)
     }
 
     /// Runs what is prepared, or holds it back; a call that was refused fails the open group.
-    pub(crate) fn go(&self, prepared: Result<Option<Prepared>, Fault>) -> Result<Outcome, Fault> {
+    pub(crate) fn go(
+        &self,
+        prepared: Result<Option<Prepared>, Fault>,
+        stream: usize,
+    ) -> Result<Outcome, Fault> {
+        let prepared = prepared.and_then(|prepared| self.order(prepared, stream));
         let prepared = prepared.inspect_err(|fault| with_group(|group| group.refuse(fault)))?;
         let Some(prepared) = prepared else { return Ok(Outcome::Done) };
         prepared.comm.driven_here();
         self.hold_or_perform(Held::Operation(prepared))
+    }
+
+    /// Notes the stream of an operation, where there are streams.
+    fn order(&self, prepared: Option<Prepared>, handle: usize) -> Result<Option<Prepared>, Fault> {
+        if !self.streams.is_there() {
+            return Ok(prepared);
+        }
+        let Some(prepared) = prepared else { return Ok(None) };
+        let stream = Stream { handle, device: prepared.comm.cuda_device.unwrap_or_default() };
+        self.streams.check(stream)?;
+        Ok(Some(Prepared { stream: Some(stream), ..prepared }))
     }
 
     /// The communicator of a call that may be made now.

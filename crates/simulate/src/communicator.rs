@@ -1,7 +1,7 @@
 //! A communicator as its rank's process holds it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use fakegpu_proto::{Fault, Leave, Member, StagingKind, ToCoordinator, UniqueId};
 use fakegpu_units::{CommId, GlobalRank, Rank};
 
+use crate::grouping;
 use crate::operation::Tally;
 use crate::planes::Planes;
+use crate::process;
 use crate::session::Session;
 
 /// What a C handle stands for: a number that is never used twice, so a stale handle is an answer, not a crash.
@@ -51,9 +53,9 @@ pub(crate) struct Communicator {
     pub(crate) options: CommOptions,
     /// Set once all ranks have joined.
     pub(crate) joined: OnceLock<Joined>,
-    /// The thread that drives this rank, once one has called for it; another rank of the communicator may be
-    /// driven by the same one.
-    driver: Mutex<Option<ThreadId>>,
+    /// Who drives this rank, once somebody has called for it; another rank of the communicator may be driven by the
+    /// same thread.
+    driver: Mutex<Option<Driver>>,
     /// What its ranks met at: two ranks of one process that meet at the same have devices of their own.
     meeting: UniqueId,
     state: Mutex<State>,
@@ -61,6 +63,14 @@ pub(crate) struct Communicator {
     idle: Condvar,
     pub(crate) aborted: AtomicBool,
     tally: Mutex<Tally>,
+}
+
+/// The thread that called for a rank last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Driver {
+    pub(crate) thread: ThreadId,
+    /// Whether it called outside a group: then it calls for its ranks one by one.
+    pub(crate) alone: bool,
 }
 
 /// What is known once a communicator stands.
@@ -87,6 +97,8 @@ pub(crate) struct State {
     pub(crate) suspended: bool,
     /// Operations of a non-blocking communicator that have not ended.
     pending: usize,
+    /// Calls that move its bytes now.
+    running: usize,
     /// Hazards that were told.
     told: BTreeSet<&'static str>,
     /// Buffers registered, by the number that stands for each.
@@ -245,11 +257,17 @@ impl Communicator {
         self.idle.notify_all();
     }
 
-    /// Waits a bounded while until nothing is pending.
+    /// A call begins to move its bytes, until the guard goes.
+    pub(crate) fn run(self: &Arc<Self>) -> RunGuard {
+        self.state().running += 1;
+        RunGuard(Arc::clone(self))
+    }
+
+    /// Waits a bounded while until nothing is pending and no call moves its bytes.
     pub(crate) fn wait_idle(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let mut state = self.state();
-        while state.pending > 0 {
+        while state.pending > 0 || state.running > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
@@ -314,13 +332,14 @@ impl Communicator {
         )
     }
 
-    pub(crate) fn driver(&self) -> Option<ThreadId> {
+    pub(crate) fn driver(&self) -> Option<Driver> {
         *self.driver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This thread drives the rank from now on.
     pub(crate) fn driven_here(&self) {
-        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
+        let (thread, alone) = (std::thread::current().id(), !grouping::is_open());
+        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(Driver { thread, alone });
     }
 
     /// Leaves the communicator, if it stands, without waiting for anybody.
@@ -332,6 +351,19 @@ impl Communicator {
     }
 }
 
+/// A call moves a communicator's bytes as long as this lives.
+#[derive(Debug)]
+pub(crate) struct RunGuard(Arc<Communicator>);
+
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.running = state.running.saturating_sub(1);
+        drop(state);
+        self.0.idle.notify_all();
+    }
+}
+
 pub(crate) fn not_ready() -> Fault {
     Fault::argument("the communicator is not ready: its group has not ended, or its init failed")
 }
@@ -340,6 +372,8 @@ pub(crate) fn not_ready() -> Fault {
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     inner: Mutex<(usize, BTreeMap<Handle, Arc<Communicator>>)>,
+    /// The process that made the first one; 0 while there is none.
+    owner: AtomicU32,
 }
 
 /// Handles step by this much, so that they look like pointers: never small, always aligned.
@@ -351,6 +385,9 @@ const HANDLE_BASE: usize = 0x10_0000;
 impl Communicators {
     /// Makes one, not yet joined.
     pub(crate) fn add(&self, newcomer: Newcomer) -> Arc<Communicator> {
+        // The first one stays.
+        let (nobody, here) = (0, std::process::id());
+        self.owner.compare_exchange(nobody, here, Ordering::AcqRel, Ordering::Acquire).unwrap_or_default();
         let mut inner = self.lock();
         inner.0 += 1;
         let handle = Handle(HANDLE_BASE + inner.0 * HANDLE_STEP);
@@ -369,7 +406,17 @@ impl Communicators {
         comm
     }
 
+    /// Whether this is the process that made the communicators. Asked before any lock is taken: a forked child may have
+    /// inherited it locked, by a thread that it did not inherit.
+    pub(crate) fn check_process(&self) -> Result<(), Fault> {
+        match self.owner.load(Ordering::Acquire) {
+            0 => Ok(()),
+            owner => process::check_not_forked(owner),
+        }
+    }
+
     pub(crate) fn find(&self, handle: Handle) -> Result<Arc<Communicator>, Fault> {
+        self.check_process()?;
         if handle.0 == 0 {
             return Err(Fault::argument("the communicator is NULL"));
         }

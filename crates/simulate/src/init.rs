@@ -28,9 +28,6 @@ use crate::session::Session;
 /// How long the members of a communicator may take to hand out and map its segment, all being alive.
 const MAPPING_PATIENCE: Duration = Duration::from_secs(20);
 
-/// The coordinator bounds every wait; beyond its longest bound it must be dead or stopped itself.
-const COORDINATOR_PATIENCE: Duration = Duration::from_secs(600);
-
 /// How often a wait looks whether it has become pointless.
 const SLICE: Duration = Duration::from_millis(100);
 
@@ -157,6 +154,7 @@ impl Joining {
         match &self.met {
             Some(met) => {
                 session.tell(&ToCoordinator::Leave { comm: met.comm, rank: met.rank, how: Leave::Abort });
+                session.forget(met.comm);
             }
             None => {
                 session.abandon(self.request);
@@ -224,7 +222,7 @@ pub(crate) fn private_socket(what: &str) -> Option<PrivateSocket> {
 /// coordinator made them: a process that joins several in another order must not be waited for the wrong way
 /// round.
 fn gather(joinings: &mut [Joining], no_uring: bool) -> Result<(), Fault> {
-    let deadline = Instant::now() + COORDINATOR_PATIENCE;
+    let begun = Instant::now();
     loop {
         for joining in joinings.iter_mut().filter(|joining| !joining.has_heard()) {
             if let Some(reply) = joining.pending.session.reply(joining.request, Duration::ZERO)? {
@@ -240,10 +238,8 @@ fn gather(joinings: &mut [Joining], no_uring: bool) -> Result<(), Fault> {
         if let Some(reply) = absent.pending.session.reply(absent.request, SLICE)? {
             absent.hear(reply)?;
         }
-        if Instant::now() > deadline {
-            return Err(Fault::system(
-                "timeout: the coordinator has not answered a join for ten minutes; it may be stopped",
-            ));
+        if begun.elapsed() > absent.pending.session.patience {
+            return Err(absent.pending.session.silent());
         }
     }
 }

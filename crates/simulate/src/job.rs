@@ -37,7 +37,7 @@ impl Marks {
 impl Drop for Marks {
     fn drop(&mut self) {
         if !self.is_told {
-            let fault = Fault::internal("an operation in the background ended by a bug in FakeGPU");
+            let fault = Fault::internal("an operation in the background did not run to its end");
             self.comms.iter().for_each(|comm| comm.end_pending(Some(&fault)));
         }
     }

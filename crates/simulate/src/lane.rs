@@ -1,6 +1,5 @@
 //! One communicator's planes while its operations run.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -10,38 +9,33 @@ use fakegpu_staging_shm::{Progress, RecvBuffer, Run, SendBuffer};
 use fakegpu_units::{DataType, SeqNo};
 
 use crate::communicator::{Communicator, Joined};
+use crate::drive::{Blame, Failure};
 use crate::operation::{Factor, Prepared, Work};
-use crate::planes::Planes;
+use crate::planes::{Planes, Ticket};
 
 /// How long the reason of a failure may take to follow the failure.
 const REASON_PATIENCE: Duration = Duration::from_millis(900);
-
-/// An operation by its submission and its place there.
-pub(crate) type Ticket = (usize, usize);
 
 /// One communicator's planes, taken by the thread that moves its bytes.
 pub(crate) struct Lane<'a> {
     pub(crate) comm: &'a Arc<Communicator>,
     joined: &'a Joined,
     planes: MutexGuard<'a, Planes>,
-    /// The collective that runs.
-    running: Option<Ticket>,
-    /// Collectives that may run when it has ended, in order.
-    queue: VecDeque<Ticket>,
-    /// Transfers under way.
-    flying: usize,
     /// Room for what the transfers' plane says.
     tokens: Vec<u64>,
 }
 
+/// Bits of a token that are the place: more operations than that are never submitted together.
+const PLACE_BITS: u32 = 24;
+
 /// A ticket as the transfers' plane carries it.
 const fn token((submission, place): Ticket) -> u64 {
-    ((submission as u64) << 32) | place as u64
+    (submission << PLACE_BITS) | place as u64
 }
 
 fn ticket(token: u64) -> Ticket {
-    let half = |half: u64| usize::try_from(half & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-    (half(token >> 32), half(token))
+    let place = token & ((1 << PLACE_BITS) - 1);
+    (token >> PLACE_BITS, usize::try_from(place).unwrap_or(usize::MAX))
 }
 
 impl<'a> Lane<'a> {
@@ -63,18 +57,17 @@ impl<'a> Lane<'a> {
                 joined.planes.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
-        let (running, queue, tokens) = (None, VecDeque::new(), Vec::new());
-        Ok(Self { comm, joined, planes, running, queue, flying: 0, tokens })
+        Ok(Self { comm, joined, planes, tokens: Vec::new() })
     }
 
     /// Whether a collective runs.
-    pub(crate) const fn is_folding(&self) -> bool {
-        self.running.is_some()
+    pub(crate) fn is_folding(&self) -> bool {
+        self.planes.traffic.running.is_some()
     }
 
     /// Whether transfers are under way.
-    pub(crate) const fn is_flying(&self) -> bool {
-        self.flying > 0
+    pub(crate) fn is_flying(&self) -> bool {
+        self.planes.traffic.flying > 0
     }
 
     /// Begins an operation that may run; whether it has ended with that. A collective only queues: those of one
@@ -88,7 +81,7 @@ impl<'a> Lane<'a> {
                 if self.planes.exchange.is_none() {
                     return Ok(true);
                 }
-                self.queue.push_back(at);
+                self.planes.traffic.queue.push_back(at);
                 return Ok(false);
             }
             Work::Send(transfer, buffer) => match self.planes.transfers(session, joined.comm, rank, size)? {
@@ -110,7 +103,7 @@ impl<'a> Lane<'a> {
             }
             Work::Await(_) => return Ok(true),
         };
-        self.flying += 1;
+        self.planes.traffic.flying += 1;
         begun.map(|()| false).map_err(|error| self.reason(&error.to_string()))
     }
 
@@ -121,10 +114,11 @@ impl<'a> Lane<'a> {
 
     /// The collective to run next, where none runs.
     pub(crate) fn next_collective(&mut self) -> Option<Ticket> {
-        if self.running.is_some() {
+        let traffic = &mut self.planes.traffic;
+        if traffic.running.is_some() {
             return None;
         }
-        self.queue.pop_front()
+        traffic.queue.pop_front()
     }
 
     /// Runs a collective.
@@ -133,8 +127,8 @@ impl<'a> Lane<'a> {
             return Err(Fault::internal("only collectives queue"));
         };
         let run = self.plan(descriptor, factor.as_ref(), *send, *recv)?;
-        let Some(exchange) = &mut self.planes.exchange else { return Ok(()) };
-        self.running = Some(at);
+        let Planes { exchange: Some(exchange), traffic, .. } = &mut *self.planes else { return Ok(()) };
+        traffic.running = Some(at);
         let begun = exchange.begin(run);
         begun.map_err(|error| self.reason(&error.to_string()))
     }
@@ -170,10 +164,15 @@ impl<'a> Lane<'a> {
 
     fn turn_exchange(&mut self, ended: &mut Vec<Ticket>) -> Result<bool, Fault> {
         let mut moved = false;
-        while let (Some(at), Some(exchange)) = (self.running, &mut self.planes.exchange) {
+        while let Planes { exchange: Some(exchange), traffic, .. } = &mut *self.planes
+            && let Some(at) = traffic.running
+        {
+            if self.comm.aborted.load(Ordering::Acquire) {
+                return Err(aborted());
+            }
             match exchange.poll() {
                 Ok(Progress::Done) => {
-                    self.running = None;
+                    traffic.running = None;
                     ended.push(at);
                     moved = true;
                 }
@@ -186,13 +185,13 @@ impl<'a> Lane<'a> {
     }
 
     fn turn_transfers(&mut self, ended: &mut Vec<Ticket>) -> Result<bool, Fault> {
-        if self.flying == 0 {
+        let Planes { transfers: Some(transfers), traffic, .. } = &mut *self.planes else { return Ok(false) };
+        if traffic.flying == 0 {
             return Ok(false);
         }
-        let Some(transfers) = &mut self.planes.transfers else { return Ok(false) };
         let outcome = transfers.poll(&mut self.tokens);
         let moved = !self.tokens.is_empty() || matches!(outcome, Ok(Progress::Moved));
-        self.flying = self.flying.saturating_sub(self.tokens.len());
+        traffic.flying = traffic.flying.saturating_sub(self.tokens.len());
         ended.extend(self.tokens.drain(..).map(ticket));
         outcome.map_err(|error| self.reason(&error.to_string()))?;
         Ok(moved)
@@ -200,31 +199,26 @@ impl<'a> Lane<'a> {
 
     /// Parks until something of this communicator may have moved.
     pub(crate) fn wait(&mut self, timeout: Duration) {
-        match (&mut self.planes.exchange, self.running) {
+        let planes = &mut *self.planes;
+        match (&mut planes.exchange, planes.traffic.running) {
             (Some(exchange), Some(_)) => exchange.wait(timeout),
             _ => {
-                if let Some(transfers) = &mut self.planes.transfers {
+                if let Some(transfers) = &mut planes.transfers {
                     transfers.wait(timeout);
                 }
             }
         }
     }
 
-    /// Gives the planes up; the coordinator is told unless it was the one that said so.
-    pub(crate) fn give_up(&mut self, fault: &Fault) {
-        let is_news = self.comm.fault().is_none();
-        self.planes.fail();
-        self.comm.note_fault(fault);
-        if is_news {
-            let (comm, rank, why) = (self.joined.comm, self.comm.rank(), fault.detail.clone());
-            self.joined.session.tell(&ToCoordinator::Broken { comm, rank, why });
-        }
+    /// The communicator is what failed.
+    pub(crate) fn failed(&self, fault: Fault) -> Failure {
+        Failure { blame: Blame::Comm(self.comm.handle), fault }
     }
 
     /// Whether the communicator has failed or was aborted.
     pub(crate) fn look_for_bad_news(&self) -> Result<(), Fault> {
         if self.comm.aborted.load(Ordering::Acquire) {
-            return Err(Fault::usage("the communicator was aborted while an operation ran"));
+            return Err(aborted());
         }
         self.comm.fault().map_or(Ok(()), Err)
     }
@@ -238,7 +232,26 @@ impl<'a> Lane<'a> {
             }
             std::thread::park_timeout(Duration::from_millis(2));
         }
+        if self.comm.aborted.load(Ordering::Acquire) {
+            return aborted();
+        }
         Fault::remote(format!("the bytes of communicator {} could not be moved: {seen}", self.joined.comm))
+    }
+}
+
+fn aborted() -> Fault {
+    Fault::usage("the communicator was aborted while an operation ran")
+}
+
+/// Gives a communicator's planes up; the coordinator is told unless it was the one that said so.
+pub(crate) fn give_up(comm: &Communicator, fault: &Fault) {
+    let Some(joined) = comm.joined.get() else { return };
+    let is_news = comm.fault().is_none();
+    joined.planes.lock().unwrap_or_else(PoisonError::into_inner).fail();
+    comm.note_fault(fault);
+    if is_news {
+        let (comm, rank, why) = (joined.comm, comm.rank(), fault.detail.clone());
+        joined.session.tell(&ToCoordinator::Broken { comm, rank, why });
     }
 }
 

@@ -55,6 +55,10 @@ pub struct ChildOptions {
 /// `ncclCommSplit`'s colour that joins no child.
 const NO_COLOR: i32 = -1;
 
+/// How long a communicator that ends waits for what streams hold of it: beyond the coordinator's longest patience
+/// the streams themselves stand still.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(600);
+
 /// How long an abort waits for work in the background to let go of the program's memory.
 const ABORT_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -175,10 +179,18 @@ impl Runtime {
             let request = Request { unique_id: &id, size, rank, device: Some(device), gpu: None, options };
             self.init(&request).map(|(handle, _)| handle)
         };
-        let handles: Result<Vec<Handle>, Fault> = (0..size).zip(devices).map(join).collect();
+        let joined: Vec<Result<Handle, Fault>> = (0..size).zip(devices).map(join).collect();
         let ended = self.group_end();
-        let handles = handles?;
-        ended.map(|_| handles)
+        let made: Vec<Handle> = joined.iter().filter_map(|joined| joined.as_ref().ok()).copied().collect();
+        let outcome = joined.into_iter().collect::<Result<Vec<Handle>, Fault>>().and(ended);
+        match outcome {
+            Ok(_) => Ok(made),
+            Err(fault) => {
+                // Nobody is given their handles.
+                made.into_iter().for_each(|handle| self.comms.remove(handle));
+                Err(fault)
+            }
+        }
     }
 
     /// `ncclCommSplit`: the child's handle, or none for the colour that joins none.
@@ -241,10 +253,10 @@ impl Runtime {
             device: Some(parent.device),
             preferred: parent.device,
             cuda_device: parent.cuda_device,
-            options: CommOptions {
+            options: self.options(CommOptions {
                 blocking: options.blocking.unwrap_or(parent.options.blocking),
                 name: options.name.clone(),
-            },
+            }),
         });
         child.driven_here();
         child
@@ -478,9 +490,12 @@ impl Runtime {
     pub fn deregister(&self, comm: Handle, number: usize) -> Result<(), Fault> {
         let comm = self.comms.find(comm)?;
         comm.check_idle("ncclCommDeregister")?;
+        if number == 0 {
+            return Ok(());
+        }
         match comm.state().registered.remove(&number) {
             Some(_) => Ok(()),
-            None => Err(Fault::argument(format!(
+            None => Err(Fault::usage(format!(
                 "ncclCommDeregister: {number:#x} is no registration of this communicator"
             ))),
         }
@@ -491,10 +506,13 @@ impl Runtime {
     /// # Errors
     /// Where the communicator is not one.
     pub fn async_error(&self, comm: Handle) -> Result<Standing, Fault> {
+        if let Err(fault) = self.comms.check_process() {
+            return Ok(Standing::Failed(fault));
+        }
         Ok(self.comms.find(comm)?.how_it_is())
     }
 
-    /// `ncclCommFinalize`: local; it never waits for peers, and what was called has ended already.
+    /// `ncclCommFinalize`: what was called on streams ends; beyond that it never waits for peers.
     ///
     /// # Errors
     /// Where it was finalized or revoked already.
@@ -507,7 +525,19 @@ impl Runtime {
         if std::mem::replace(&mut comm.state().finalized, true) {
             return Err(Fault::argument("ncclCommFinalize was called twice"));
         }
+        self.flush(&comm, "ncclCommFinalize");
         Ok(())
+    }
+
+    /// What streams hold of a communicator ends before it does. The coordinator bounds each operation's wait.
+    fn flush(&self, comm: &Arc<Communicator>, call: &str) {
+        if !self.engine.flush(comm, FLUSH_PATIENCE) {
+            tracing::warn!(
+                rank = comm.rank().0,
+                "{call}: after {} s a stream still holds operations of the communicator; they are given up",
+                FLUSH_PATIENCE.as_secs()
+            );
+        }
     }
 
     /// `ncclCommDestroy`: leaves in order. The handle is gone whatever happens.
@@ -523,9 +553,13 @@ impl Runtime {
                 "a communicator is destroyed while an operation waits for this thread's other ranks"
             );
         }
+        self.flush(&comm, "ncclCommDestroy");
         // One after the other: both look into what the communicator's lock guards.
-        let finalized = comm.state().finalized;
-        if let Some(fault) = comm.fault().filter(|_| !finalized) {
+        let expected = {
+            let state = comm.state();
+            state.finalized || state.revoked
+        };
+        if let Some(fault) = comm.fault().filter(|_| !expected) {
             let line = format!("ncclCommDestroy of a communicator that failed: {}", fault.detail);
             self.debug.warn(comm.device, &line);
             comm.hazard("destroy", &line);
@@ -541,6 +575,7 @@ impl Runtime {
 
     /// What this process keeps of a communicator goes.
     fn let_go(&self, comm: &Communicator) {
+        self.drop_deferred(comm);
         self.comms.remove(comm.handle);
         self.redops.forget(comm.handle);
         self.forget_windows(comm.handle);
@@ -562,7 +597,9 @@ impl Runtime {
         comm.aborted.store(true, Ordering::Release);
         self.let_go(&comm);
         comm.leave_at_once();
+        // The program may free its buffers when this returns.
         comm.wait_idle(ABORT_PATIENCE);
+        self.engine.flush(&comm, ABORT_PATIENCE);
         self.debug.info(Subsystem::Init, comm.device, || format!("{} - Abort COMPLETE", comm.described()));
         if let Some(joined) = comm.joined.get() {
             self.forget(&comm, joined);

@@ -11,6 +11,7 @@ use fakegpu_staging_shm::{RecvBuffer, SendBuffer};
 use fakegpu_units::{Collective, DataType, Rank};
 
 use crate::communicator::Communicator;
+use crate::streams::Stream;
 
 /// A number in memory that is read when the operation runs (`ncclScalarDevice`).
 pub trait ReadScalar: Send + Sync + Debug {
@@ -51,6 +52,8 @@ impl Factor {
 pub(crate) struct Prepared {
     pub(crate) comm: Arc<Communicator>,
     pub(crate) work: Work,
+    /// Where it is ordered, if a CUDA runtime orders work in this process.
+    pub(crate) stream: Option<Stream>,
     /// Set when it is submitted.
     pub(crate) need: Need,
 }
@@ -105,7 +108,7 @@ impl Work {
 
 impl Prepared {
     pub(crate) const fn new(comm: Arc<Communicator>, work: Work) -> Self {
-        Self { comm, work, need: Need::Nothing }
+        Self { comm, work, stream: None, need: Need::Nothing }
     }
 
     /// The transfers that it is made of, in the protocol's order; itself where it is not.
@@ -125,7 +128,7 @@ impl Prepared {
                     Work::Recv(part.transfer, recv.part(part.at, part.bytes).ok_or_else(outside)?)
                 }
             };
-            Ok(Self::new(Arc::clone(&self.comm), work))
+            Ok(Self { stream: self.stream, ..Self::new(Arc::clone(&self.comm), work) })
         };
         parts.into_iter().map(part).collect()
     }

@@ -1,6 +1,7 @@
 //! How one rank's bytes move in one communicator: the rounds of collectives, and transfers of two ranks, which are
 //! made ready when the first one runs.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fakegpu_proto::{Fault, Lane};
@@ -20,18 +21,33 @@ pub(crate) enum Road {
     Streamed,
 }
 
+/// An operation by its submission and its place there.
+pub(crate) type Ticket = (u64, usize);
+
+/// What moves over a communicator's planes.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    /// The collective that runs.
+    pub(crate) running: Option<Ticket>,
+    /// Collectives that may run when it has ended, in order.
+    pub(crate) queue: VecDeque<Ticket>,
+    /// Transfers under way.
+    pub(crate) flying: usize,
+}
+
 /// One rank's ends of a communicator's data planes.
 #[derive(Debug)]
 pub(crate) struct Planes {
     road: Road,
+    pub(crate) traffic: Traffic,
     pub(crate) exchange: Option<Box<dyn Exchange>>,
     pub(crate) transfers: Option<Box<dyn Transfers>>,
     slot_bytes: usize,
 }
 
 impl Planes {
-    pub(crate) const fn new(road: Road, exchange: Option<Box<dyn Exchange>>, slot_bytes: usize) -> Self {
-        Self { road, exchange, transfers: None, slot_bytes }
+    pub(crate) fn new(road: Road, exchange: Option<Box<dyn Exchange>>, slot_bytes: usize) -> Self {
+        Self { road, traffic: Traffic::default(), exchange, transfers: None, slot_bytes }
     }
 
     /// Bytes of host memory that it stages through: this rank's share.
@@ -56,11 +72,12 @@ impl Planes {
         if self.transfers.is_none() {
             self.transfers = match &self.road {
                 Road::Off => None,
-                Road::Shared(segment) => {
+                Road::Shared(segment) if segment.has_channels() => {
                     let made = SharedTransfers::new(Arc::clone(segment), rank).map_err(Fault::system)?;
                     Some(Box::new(made))
                 }
-                Road::Streamed => {
+                // Also where a communicator is too large for a channel for each pair.
+                Road::Shared(_) | Road::Streamed => {
                     let wire = session.open_data(comm, rank, Lane::Transfers)?;
                     Some(Box::new(StreamedTransfers::new(wire, rank, size, self.slot_bytes)))
                 }
@@ -72,8 +89,9 @@ impl Planes {
         })
     }
 
-    /// Gives both up: peers see it.
+    /// Gives both up: peers see it. What moved over them has ended.
     pub(crate) fn fail(&mut self) {
+        self.traffic = Traffic::default();
         if let Some(exchange) = &mut self.exchange {
             exchange.fail();
         }

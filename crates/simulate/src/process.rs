@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use fakegpu_proto::Fault;
+
 /// Names the machine, user and network namespace: processes with equal names can hand each other memory over
 /// a private socket.
 pub(crate) fn host_identity() -> String {
@@ -9,6 +11,18 @@ pub(crate) fn host_identity() -> String {
     let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{name}/{}/{}/{}", boot.trim(), network.display(), rustix::process::geteuid().as_raw())
+}
+
+/// Whether this process is the one that initialised NCCL.
+pub(crate) fn check_not_forked(owner: u32) -> Result<(), Fault> {
+    let here = std::process::id();
+    if here == owner {
+        return Ok(());
+    }
+    Err(Fault::usage(format!(
+        "process {here} was forked from {owner}, which had initialised NCCL: a communicator does not survive fork(); fork \
+         before the first communicator is made, or start workers with spawn"
+    )))
 }
 
 /// The program's file name, for reports.

@@ -1,5 +1,6 @@
 //! The process's state, and what every kind of NCCL call needs: settings, sessions, groups.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ use crate::capability::Capabilities;
 use crate::communicator::{Communicator, Communicators};
 use crate::debug::{DebugLog, Subsystem};
 use crate::embedded::Way;
+use crate::engine::{self, Engine};
 use crate::environment::Environment;
 use crate::grouping::{self, Held, thread_number, with_group};
 use crate::init::{Pending, join_all};
@@ -22,9 +24,10 @@ use crate::parameters::Parameters;
 use crate::redop::RedOps;
 use crate::session::Session;
 use crate::siblings::{Siblings, is_runnable, what_siblings_do};
-use crate::submission::{OfSession, Submission, actions_of, by_session, in_parts, submit};
+use crate::streams::{NoStreams, Stream, Streams};
+use crate::submission::{OfSession, Submission, actions_of, by_session, in_parts, involved, submit};
 use crate::window::{self, PendingWindow, Windows};
-use crate::{Spawn, drive, embedded, process};
+use crate::{Handle, Spawn, embedded, process};
 
 /// The process.
 #[derive(Debug)]
@@ -44,6 +47,10 @@ pub struct Runtime {
     pub(crate) windows: Arc<Windows>,
     /// Submissions that wait until a thread has called for its other ranks too.
     deferred: Mutex<Vec<Submission>>,
+    /// The CUDA runtime's streams.
+    pub(crate) streams: Box<dyn Streams>,
+    /// What they hold.
+    pub(crate) engine: Arc<Engine>,
 }
 
 /// A coordinator that this process started.
@@ -59,8 +66,12 @@ const DIAL_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a started coordinator surely waits for its first session: half its lingering time.
 const EMBEDDED_FRESH: Duration = Duration::from_secs(30);
 
-/// How long a call waits for ranks of this process that no thread has called for yet.
+/// How long a call waits for ranks of this process that no thread has called for yet, before the coordinator is told
+/// that its thread may go on.
 const SIBLING_PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long it waits then, before its thread does go on: for the thread that calls for those ranks, if it is another.
+const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Runtime {
     /// A process with this environment, to which NCCL's configuration files are added. Mistakes in it are answers
@@ -82,7 +93,16 @@ impl Runtime {
             environment_told: AtomicBool::new(false),
             windows: Arc::default(),
             deferred: Mutex::default(),
+            streams: Box::new(NoStreams),
+            engine: Arc::default(),
         }
+    }
+
+    /// With a CUDA runtime's streams: calls return when they are submitted, and their work is done in stream order.
+    #[must_use]
+    pub fn on_streams(mut self, streams: Box<dyn Streams>) -> Self {
+        self.streams = streams;
+        self
     }
 
     /// How much the environment wants to read of this library.
@@ -97,6 +117,7 @@ impl Runtime {
 
     /// The settings, if they are in order and ask for simulation.
     pub(crate) fn settings(&self) -> Result<&Settings, Fault> {
+        self.comms.check_process()?;
         let settings = self.settings.as_ref().map_err(Clone::clone)?;
         match (settings.mode, settings.dist_mode) {
             (_, Some(DistMode::Disabled)) => Err(Fault::usage(
@@ -250,7 +271,8 @@ impl Runtime {
         let Some(blocking) = calls.mode()? else { return Ok(Outcome::Done) };
         check_self_pairs(&calls.operations)?;
         let no_uring = self.settings()?.staging.no_uring;
-        if blocking {
+        let is_ordered = self.streams.is_there();
+        if blocking || (is_ordered && calls.joins.is_empty() && calls.windows.is_empty()) {
             join_and_tell(calls.joins, no_uring, &self.debug)?;
             window::perform(calls.windows)?;
             return if calls.operations.is_empty() { Ok(Outcome::Done) } else { self.run(calls.operations) };
@@ -265,13 +287,16 @@ impl Runtime {
             let submissions = submit(calls.operations, thread_number())?;
             // The thread that called goes on, and may call for whoever is waited for.
             submissions.iter().for_each(Submission::put_off);
-            drive::run(submissions)
+            engine::run(Vec::new(), submissions)
         })
     }
 
     /// Submits operations and runs them, together with what was put off for them; or puts them off, where this
     /// thread has yet to call for further ranks of the same communicator.
     fn run(&self, operations: Vec<Prepared>) -> Result<Outcome, Fault> {
+        if operations.iter().all(|prepared| prepared.stream.is_some()) {
+            return self.put_on_streams(operations);
+        }
         let mut submissions = submit(operations, thread_number())?;
         let siblings = what_siblings_do(&self.comms, &submissions, &self.deferred());
         let put_off = match siblings {
@@ -281,24 +306,51 @@ impl Runtime {
         };
         if put_off {
             submissions.iter().for_each(Submission::put_off);
-            self.deferred().extend(submissions);
-            return Ok(Outcome::Done);
+            // Had another thread been about to call, this one would go on without its data: it waits long first.
+            if siblings == Siblings::WaitForUs || !released_within(&mut submissions, STRANGER_PATIENCE)? {
+                self.deferred().extend(submissions);
+                return Ok(Outcome::Done);
+            }
         }
-        let mut all = self.take_runnable();
-        all.extend(submissions);
-        drive::run(all).map(|()| Outcome::Done)
+        let others = self.take_runnable(&submissions);
+        engine::run(others, submissions).map(|()| Outcome::Done)
+    }
+
+    /// Submits operations and leaves them to their streams. A communicator that is used on several streams at once
+    /// makes them wait for each other, as NCCL does.
+    fn put_on_streams(&self, operations: Vec<Prepared>) -> Result<Outcome, Fault> {
+        let several = streams_of_one_communicator(&operations);
+        let lane = operations.iter().find_map(|prepared| prepared.stream).map(stream_number);
+        for streams in &several {
+            self.streams.join(streams)?;
+        }
+        for submission in submit(operations, lane.unwrap_or_default())? {
+            // The thread goes on, and may call for whoever is waited for.
+            submission.put_off();
+            for (stream, work) in self.engine.post(submission) {
+                self.streams.enqueue(stream, work)?;
+            }
+        }
+        for streams in &several {
+            self.streams.join(streams)?;
+        }
+        Ok(Outcome::Done)
     }
 
     fn deferred(&self) -> MutexGuard<'_, Vec<Submission>> {
         self.deferred.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the submissions that need no further call of the thread that put them off.
-    fn take_runnable(&self) -> Vec<Submission> {
+    /// Takes the submissions that need no further call of the thread that put them off, if these have to do with them.
+    fn take_runnable(&self, own: &[Submission]) -> Vec<Submission> {
+        let here = thread_number();
         let mut deferred = self.deferred();
         let (mut ready, mut rest) = (Vec::new(), Vec::new());
         for submission in std::mem::take(&mut *deferred) {
-            if is_runnable(&self.comms, &submission, &rest) {
+            if submission.concerns(own) && is_runnable(&self.comms, &submission, &rest) {
+                if submission.thread != here {
+                    tell_taken_over(&submission);
+                }
                 ready.push(submission);
             } else {
                 rest.push(submission);
@@ -306,6 +358,17 @@ impl Runtime {
         }
         *deferred = rest;
         ready
+    }
+
+    /// What was put off on a communicator that ends never runs.
+    pub(crate) fn drop_deferred(&self, comm: &Communicator) {
+        self.deferred().retain(|submission| {
+            let ends = submission.operations().any(|prepared| prepared.comm.handle == comm.handle);
+            if ends {
+                submission.abandon();
+            }
+            !ends
+        });
     }
 
     /// Whether an operation of the communicator waits for this process's other ranks.
@@ -316,8 +379,12 @@ impl Runtime {
 
     /// The process ends in order: its sessions say so, and the end of their connections is no death.
     pub fn goodbye(&self) {
+        if self.comms.check_process().is_err() {
+            return;
+        }
         let grouped = grouping::grouped();
-        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever opens a session now has nothing to lose yet.
+        let Ok(sessions) = self.sessions.try_lock() else { return };
         for session in sessions.iter() {
             session.goodbye(grouped);
         }
@@ -386,6 +453,40 @@ fn join_and_tell(joins: Vec<Pending>, no_uring: bool, debug: &DebugLog) -> Resul
         debug.info(Subsystem::Init, comm.device, || format!("{} - Init COMPLETE", comm.described()));
     }
     Ok(())
+}
+
+/// A call returned without its data, for a thread that was to call for the other ranks too; and another one did.
+fn tell_taken_over(submission: &Submission) {
+    for comm in involved(std::iter::once(submission)) {
+        let rank = comm.rank();
+        comm.hazard(
+            "put off",
+            &format!(
+                "a call for rank {rank} returned before its data had come, for its thread seemed to drive the other ranks of \
+                 this process too, and another thread called for them: call for all ranks of a process in a group, or \
+                 for each in a thread of its own"
+            ),
+        );
+    }
+}
+
+/// A stream as the coordinator knows it: what it holds comes one after the other, as what a thread calls does.
+fn stream_number(stream: Stream) -> u64 {
+    const STREAM: u64 = 1 << 63;
+    STREAM | (stream.handle as u64) << 8 | u64::from(stream.device)
+}
+
+/// The streams of each communicator that is used on several of them.
+fn streams_of_one_communicator(operations: &[Prepared]) -> Vec<Vec<Stream>> {
+    let mut streams: BTreeMap<Handle, BTreeSet<Stream>> = BTreeMap::new();
+    for prepared in operations {
+        streams.entry(prepared.comm.handle).or_default().extend(prepared.stream);
+    }
+    streams
+        .into_values()
+        .filter(|streams| streams.len() > 1)
+        .map(|streams| streams.into_iter().collect())
+        .collect()
 }
 
 fn check_self_pairs(operations: &[Prepared]) -> Result<(), Fault> {

@@ -21,8 +21,11 @@ use crate::process;
 /// How long a coordinator may take to take or answer what needs no other rank.
 const PROMPT: Duration = Duration::from_secs(20);
 
-/// The coordinator bounds every wait; beyond its longest bound it must be dead or stopped itself.
+/// The coordinator bounds every wait. Where nothing else is set, beyond this it must be dead or stopped itself.
 const COORDINATOR_PATIENCE: Duration = Duration::from_secs(600);
+
+/// What it may take beyond a time-out that was set.
+const COORDINATOR_GRACE: Duration = Duration::from_secs(60);
 
 /// How often a wait looks whether it has become pointless.
 const SLICE: Duration = Duration::from_millis(50);
@@ -41,12 +44,16 @@ pub(crate) struct Session {
     inbox: Mutex<Inbox>,
     changed: Condvar,
     next_request: AtomicU64,
+    /// Beyond this the coordinator must be dead or stopped itself.
+    pub(crate) patience: Duration,
 }
 
 /// What has come and not been taken.
 #[derive(Debug, Default)]
 struct Inbox {
     replies: BTreeMap<u64, Vec<ToRank>>,
+    /// Communicators that have a rank in this process; what is said of others is of no interest any more.
+    live: BTreeSet<CommId>,
     faults: BTreeMap<CommId, Fault>,
     /// Requests whose answers nobody will fetch.
     abandoned: BTreeSet<u64>,
@@ -124,6 +131,7 @@ impl Session {
             inbox: Mutex::new(Inbox::default()),
             changed: Condvar::new(),
             next_request: AtomicU64::new(2),
+            patience: patience_of(settings),
         })
     }
 
@@ -162,8 +170,10 @@ impl Session {
     /// Nobody will fetch this request's answers any more.
     pub(crate) fn abandon(&self, request: u64) {
         let mut inbox = self.inbox();
-        inbox.replies.remove(&request);
-        inbox.abandoned.insert(request);
+        let come = inbox.replies.remove(&request);
+        if !come.is_some_and(|replies| replies.iter().any(is_last)) {
+            inbox.abandoned.insert(request);
+        }
     }
 
     /// Waits for a request's reply as long as the coordinator may take, unless `stop` has a reason not to.
@@ -172,19 +182,30 @@ impl Session {
         request: u64,
         stop: impl Fn() -> Result<(), Fault>,
     ) -> Result<ToRank, Fault> {
-        let deadline = Instant::now() + COORDINATOR_PATIENCE;
+        let deadline = Instant::now() + self.patience;
         while Instant::now() < deadline {
             if let Some(reply) = self.reply(request, SLICE)? {
                 return Ok(reply);
             }
             stop().inspect_err(|_| self.abandon(request))?;
         }
-        Err(Fault::system("timeout: the coordinator has not answered for ten minutes; it may be stopped"))
+        self.abandon(request);
+        Err(self.silent())
+    }
+
+    /// Nothing has been heard for longer than the coordinator lets anything last.
+    pub(crate) fn silent(&self) -> Fault {
+        let (address, seconds) = (&self.address, self.patience.as_secs());
+        Fault::system(format!(
+            "timeout: the coordinator at `{address}` has said nothing for {seconds} s; it may be stopped"
+        ))
     }
 
     /// What is remembered of a communicator's failure goes with the communicator.
     pub(crate) fn forget(&self, comm: CommId) {
-        self.inbox().faults.remove(&comm);
+        let mut inbox = self.inbox();
+        inbox.live.remove(&comm);
+        inbox.faults.remove(&comm);
     }
 
     /// Whether the connection is gone, as far as anyone has noticed.
@@ -296,15 +317,7 @@ impl Session {
 
     /// A forked child shares the socket with its parent and would steal its replies.
     pub(crate) fn check_process(&self) -> Result<(), Fault> {
-        if std::process::id() == self.pid {
-            return Ok(());
-        }
-        Err(Fault::usage(format!(
-            "process {} was forked from {}, which had initialised NCCL: a communicator does not survive fork(); \
-             initialise NCCL in the child, or start workers with spawn",
-            std::process::id(),
-            self.pid
-        )))
+        process::check_not_forked(self.pid)
     }
 
     fn lost_fault(&self, why: &str) -> Fault {
@@ -325,18 +338,36 @@ impl Inbox {
     fn file(&mut self, request: u64, message: ToRank) {
         match message {
             ToRank::CommFailed { comm, fault } => {
-                self.faults.entry(comm).or_insert(fault);
+                if self.live.contains(&comm) {
+                    self.faults.entry(comm).or_insert(fault);
+                }
             }
             ToRank::Notice(text) => tracing::warn!("{text}"),
             message if self.abandoned.contains(&request) => {
-                let is_last = !matches!(message, ToRank::Go(Release::Some(_) | Release::Pairwise));
-                if is_last {
+                if is_last(&message) {
                     self.abandoned.remove(&request);
                 }
             }
-            message => self.replies.entry(request).or_default().push(message),
+            message => {
+                // What follows is told of the communicator alone, before anybody may have read this.
+                if let ToRank::Joined { comm, .. } = &message {
+                    self.live.insert(*comm);
+                }
+                self.replies.entry(request).or_default().push(message);
+            }
         }
     }
+}
+
+/// Whether nothing more is said about a request.
+const fn is_last(message: &ToRank) -> bool {
+    !matches!(message, ToRank::Go(Release::Some(_) | Release::Pairwise))
+}
+
+fn patience_of(settings: &Settings) -> Duration {
+    let timeouts = [settings.timeouts.join_ms, settings.timeouts.collective_ms];
+    let longest = timeouts.into_iter().flatten().max().map(Duration::from_millis).unwrap_or_default();
+    COORDINATOR_PATIENCE.max(longest.saturating_add(COORDINATOR_GRACE))
 }
 
 fn hello(settings: &Settings, token: Option<String>) -> Hello {

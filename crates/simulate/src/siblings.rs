@@ -36,11 +36,12 @@ pub(crate) fn what_siblings_do(
             if meets_all(needs(), &sibling, &comm) {
                 continue;
             }
+            // A thread that has called for a rank in groups only may leave it to another thread afterwards.
             let does = match sibling.driver() {
-                Some(driver) if driver == here => Siblings::WaitForUs,
-                Some(_) => Siblings::Come,
-                None if is_single() => Siblings::WaitForUs,
-                None => Siblings::Unknown,
+                Some(driver) if driver.thread != here => Siblings::Come,
+                Some(driver) if driver.alone => Siblings::WaitForUs,
+                _ if is_single() => Siblings::WaitForUs,
+                _ => Siblings::Unknown,
             };
             seen = seen.max(does);
         }
@@ -70,7 +71,8 @@ fn is_free<'a>(submission: &Submission, waiting: impl Iterator<Item = &'a Submis
 fn has_what_it_needs(comms: &Communicators, submission: &Submission) -> bool {
     involved(std::iter::once(submission)).iter().all(|comm| {
         comms.siblings(comm).iter().all(|sibling| {
-            let elsewhere = sibling.driver().is_some() && sibling.driver() != comm.driver();
+            let thread = |comm: &Communicator| comm.driver().map(|driver| driver.thread);
+            let elsewhere = sibling.driver().is_some() && thread(sibling) != thread(comm);
             elsewhere || meets_all(needs_of(std::slice::from_ref(submission), comm), sibling, comm)
         })
     })

@@ -1,23 +1,33 @@
 //! Operations submitted together, and which of them may run.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fakegpu_proto::{Action, Fault, Release, ToCoordinator, ToRank};
 use fakegpu_units::{CommId, GlobalRank, Rank};
 
+use crate::Handle;
 use crate::communicator::Communicator;
 use crate::operation::{Prepared, Work};
 use crate::session::Session;
+use crate::streams::Stream;
 
-/// A rank of the job, of one session: its operations run in the order of their submissions.
-pub(crate) type Key = (usize, GlobalRank);
+/// What runs in the order of its submissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// All that a rank of the job does, by its session, where there are no streams: a call ends before it returns.
+    Rank(usize, GlobalRank),
+    /// What is called on a communicator, where streams order the rest.
+    Comm(Handle),
+}
 
 /// Operations submitted together, on one session.
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) session: Arc<Session>,
+    /// The thread that called, or the stream it called on, as the coordinator knows it.
+    pub(crate) thread: u64,
     /// The request it was submitted by; none where it holds only signals, which nobody has to release.
     request: Option<u64>,
     entries: Vec<Entry>,
@@ -27,15 +37,17 @@ pub(crate) struct Submission {
     ready: VecDeque<usize>,
     /// Whether more will be said about it.
     open: bool,
-    /// Operations that have not ended, by rank.
-    unfinished: BTreeMap<GlobalRank, usize>,
+    /// Operations that have not ended, by what they follow.
+    unfinished: BTreeMap<Key, usize>,
+    /// Streams whose earlier work has ended: what is on others may not begin yet.
+    reached: BTreeSet<Stream>,
 }
 
 /// One operation and how far it is.
 #[derive(Debug)]
 struct Entry {
     prepared: Prepared,
-    key: GlobalRank,
+    key: Key,
     state: State,
 }
 
@@ -58,12 +70,14 @@ impl Submission {
         };
         let mut submission = Self {
             session,
+            thread,
             request,
             entries: Vec::new(),
             places: Vec::new(),
             ready: VecDeque::new(),
             open: request.is_some(),
             unfinished: BTreeMap::new(),
+            reached: BTreeSet::new(),
         };
         submission.enter(operations);
         submission.entries.iter_mut().for_each(|entry| entry.prepared.count());
@@ -72,10 +86,14 @@ impl Submission {
 
     /// Makes these its operations.
     fn enter(&mut self, operations: Vec<Prepared>) {
+        let session = Arc::as_ptr(&self.session).addr();
         self.entries = operations
             .into_iter()
             .map(|prepared| {
-                let key = prepared.comm.global().unwrap_or_default();
+                let key = match prepared.stream {
+                    Some(_) => Key::Comm(prepared.comm.handle),
+                    None => Key::Rank(session, prepared.comm.global().unwrap_or_default()),
+                };
                 Entry { prepared, key, state: State::Waiting }
             })
             .collect();
@@ -100,10 +118,43 @@ impl Submission {
         &self.entries[index].prepared
     }
 
-    /// The ranks that have something left to do in it.
+    /// What has something left to do in it.
     pub(crate) fn busy_keys(&self) -> impl Iterator<Item = Key> + '_ {
-        let session = Arc::as_ptr(&self.session).addr();
-        self.unfinished.keys().map(move |&global| (session, global))
+        self.unfinished.keys().copied()
+    }
+
+    /// Whether it has to do with any of these: a communicator, or what it has to follow.
+    pub(crate) fn concerns(&self, others: &[Self]) -> bool {
+        let session = |submission: &Self| Arc::as_ptr(&submission.session).addr();
+        let comms = |submission: &Self| -> BTreeSet<CommId> {
+            submission.operations().filter_map(|prepared| Some(prepared.comm.joined.get()?.comm)).collect()
+        };
+        let (here, own) = (session(self), comms(self));
+        others.iter().any(|other| {
+            session(other) == here
+                && (!comms(other).is_disjoint(&own)
+                    || other.busy_keys().any(|key| self.unfinished.contains_key(&key)))
+        })
+    }
+
+    /// The streams it is on, each once.
+    pub(crate) fn streams(&self) -> BTreeSet<Stream> {
+        self.entries.iter().filter_map(|entry| entry.prepared.stream).collect()
+    }
+
+    /// A stream's earlier work has ended.
+    pub(crate) fn reach(&mut self, stream: Stream) {
+        self.reached.insert(stream);
+    }
+
+    /// The operation at a place of its, if there is one.
+    pub(crate) fn at(&self, place: usize) -> Option<&Prepared> {
+        self.entries.get(place).map(|entry| &entry.prepared)
+    }
+
+    /// Whether all of it that is on a stream has ended.
+    pub(crate) fn is_finished_on(&self, stream: Stream) -> bool {
+        self.operations().all(|prepared| prepared.stream != Some(stream))
     }
 
     /// Whether all has ended.
@@ -177,7 +228,6 @@ impl Submission {
     /// Takes the operations that may begin now, in the order of their release: those of ranks that earlier
     /// submissions do not hold up.
     pub(crate) fn take_ready(&mut self, is_held: impl Fn(Key) -> bool) -> Vec<usize> {
-        let session = Arc::as_ptr(&self.session).addr();
         let mut begun = Vec::new();
         let mut held = VecDeque::new();
         while let Some(index) = self.ready.pop_front() {
@@ -188,7 +238,8 @@ impl Submission {
                     other.state != State::Ended && matches!(other.prepared.work, Work::Put { .. })
                 })
                 && !begun.iter().any(|&other| other < index && self.is_put(other));
-            if is_held((session, entry.key)) || comes_too_early {
+            let is_reached = entry.prepared.stream.is_none_or(|stream| self.reached.contains(&stream));
+            if is_held(entry.key) || comes_too_early || !is_reached {
                 held.push_back(index);
             } else {
                 self.entries[index].state = State::Running;

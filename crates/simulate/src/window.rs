@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// `ncclCommWindowRegister`'s flags, all of them.
 const FLAGS: i32 = 0b1111;
+
+/// Why there is no window where nobody tried: some memory is not of `ncclMemAlloc`, or ranks share none.
+const NOT_WANTED: &str = "no window was to be made";
 
 /// The first number that stands for a window.
 const NUMBER_BASE: usize = 0x40_0000;
@@ -104,6 +108,8 @@ pub struct OneSided {
     pub ctx: i32,
     /// Must be 0.
     pub flags: u32,
+    /// The stream it is called on.
+    pub stream: usize,
 }
 
 /// `ncclPutSignal`.
@@ -305,7 +311,7 @@ impl Runtime {
     /// # Errors
     /// Bad arguments, and as [`Runtime::collective`].
     pub fn put_signal(&self, put: &Put) -> Result<Outcome, Fault> {
-        self.go(self.prepare_put(put).map(Some))
+        self.go(self.prepare_put(put).map(Some), put.one.stream)
     }
 
     fn prepare_put(&self, put: &Put) -> Result<Prepared, Fault> {
@@ -343,14 +349,14 @@ impl Runtime {
         let prepared = self
             .one_sided(one, "ncclSignal")
             .map(|(comm, peer)| Some(Prepared::new(comm, Work::Signal { peer })));
-        self.go(prepared)
+        self.go(prepared, one.stream)
     }
 
     /// `ncclWaitSignal`: returns when the signals have come.
     ///
     /// # Errors
     /// As [`Runtime::put_signal`].
-    pub fn wait_signal(&self, comm: Handle, awaiting: &[Awaiting]) -> Result<Outcome, Fault> {
+    pub fn wait_signal(&self, comm: Handle, awaiting: &[Awaiting], stream: usize) -> Result<Outcome, Fault> {
         const CALL: &str = "ncclWaitSignal";
         let prepared = self.usable(comm, CALL).and_then(|comm| {
             let size = comm.size();
@@ -366,7 +372,7 @@ impl Runtime {
             self.fail_on_purpose(&comm, CALL)?;
             Ok(Some(Prepared::new(comm, Work::Await(awaited))))
         });
-        self.go(prepared)
+        self.go(prepared, stream)
     }
 
     fn one_sided(&self, one: &OneSided, call: &str) -> Result<(Arc<Communicator>, Rank), Fault> {
@@ -403,12 +409,7 @@ pub(crate) fn perform(windows: Vec<PendingWindow>) -> Result<(), Fault> {
     let mut makings = Vec::with_capacity(windows.len());
     for pending in windows {
         let request = pending.submit(pending.action())?;
-        makings.push(Making {
-            pending,
-            request,
-            met: None,
-            parts: Err("no window was to be made".to_owned()),
-        });
+        makings.push(Making { pending, request, met: None, parts: Err(NOT_WANTED.to_owned()) });
     }
     for making in &mut makings {
         match making.hear()? {
@@ -484,7 +485,11 @@ impl Making {
             Wanted::Register { user, bytes, show, .. } => {
                 let made = self.parts.map(|parts| tables.add(Window { comm, user, bytes, parts }));
                 show(made.unwrap_or_else(|why| {
-                    tracing::debug!(why, "no window was made");
+                    if why == NOT_WANTED {
+                        tracing::debug!("{why}");
+                    } else {
+                        tracing::warn!("a window could not be made, and its handle is NULL: {why}");
+                    }
                     0
                 }));
             }
@@ -543,8 +548,16 @@ fn send_own(making: &Making) -> std::io::Result<Option<Wire>> {
         return Ok(None);
     }
     let wire = UdsDialer::new(listener).dial(PATIENCE)?;
-    send_tagged(&wire, range.memory.fd(), tag(rank, range), PATIENCE)?;
+    send_tagged(&wire, own_fd(range)?, tag(rank, range), PATIENCE)?;
     Ok(Some(wire))
+}
+
+/// What peers can map this rank's own part by.
+fn own_fd(range: &Range) -> std::io::Result<BorrowedFd<'_>> {
+    range
+        .memory
+        .fd()
+        .ok_or_else(|| std::io::Error::other("a rank's own part was allocated by another process"))
 }
 
 fn tag(rank: Rank, range: &Range) -> [u64; 3] {
@@ -558,20 +571,23 @@ fn lead(making: &Making) -> std::io::Result<Vec<Range>> {
     };
     let size = making.pending.comm.size();
     let mut wires = Vec::new();
-    let mut parts = BTreeMap::from([(0, (own.clone(), tag(Rank(0), own)))]);
+    // Peers' descriptors are kept until they are handed on; what is mapped needs none.
+    let mut handed: Vec<(OwnedFd, [u64; 3])> = Vec::new();
+    let mut parts = BTreeMap::from([(0, own.clone())]);
     for _ in 1..size {
         let wire = listener.accept(PATIENCE)?;
         let (fd, tag) = receive_tagged(&wire, PATIENCE)?;
-        let range = opened(making, fd, tag)?;
-        parts.insert(tag[0], (range, tag));
+        parts.insert(tag[0], opened(making, fd.as_fd(), tag)?);
+        handed.push((fd, tag));
         wires.push(wire);
     }
     for wire in &wires {
-        for (range, tag) in parts.values() {
-            send_tagged(wire, range.memory.fd(), *tag, PATIENCE)?;
+        send_tagged(wire, own_fd(own)?, tag(Rank(0), own), PATIENCE)?;
+        for (fd, tag) in &handed {
+            send_tagged(wire, fd.as_fd(), *tag, PATIENCE)?;
         }
     }
-    in_order(size, parts.into_iter().map(|(rank, (range, _))| (rank, range)).collect())
+    in_order(size, parts)
 }
 
 /// Every other rank receives all descriptors.
@@ -583,7 +599,7 @@ fn receive_all(making: &Making, wire: &Wire) -> std::io::Result<Vec<Range>> {
         let range = match making.range().filter(|_| tag[0] == u64::from(rank.0)) {
             // Its own memory needs no second mapping.
             Some(own) => own.clone(),
-            None => opened(making, fd, tag)?,
+            None => opened(making, fd.as_fd(), tag)?,
         };
         parts.insert(tag[0], range);
     }
@@ -591,7 +607,7 @@ fn receive_all(making: &Making, wire: &Wire) -> std::io::Result<Vec<Range>> {
 }
 
 /// A peer's part, mapped, if it is as long as the peer told everybody.
-fn opened(making: &Making, fd: std::os::fd::OwnedFd, tag: [u64; 3]) -> std::io::Result<Range> {
+fn opened(making: &Making, fd: BorrowedFd<'_>, tag: [u64; 3]) -> std::io::Result<Range> {
     let wrong = || std::io::Error::other("a rank sent a descriptor of another memory than it told");
     let [rank, offset, whole] = tag.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
     let bytes = making.met.as_ref().and_then(|(_, bytes)| bytes.get(rank).copied()).ok_or_else(wrong)?;

@@ -39,7 +39,7 @@
 //! ```
 //!
 //! Limits: a segment's pages are charged when it is created, those of a pair's channel with its first transfer of
-//! bytes. A communicator of more than 1024 ranks has no channels. `io_uring` buffers are not registered:
+//! bytes. A communicator of more than 1024 ranks has no channels: its transfers are streamed. `io_uring` buffers are not registered:
 //! a fixed-buffer write cannot carry `MSG_NOSIGNAL` (a closed peer would kill a stranger's process), and a
 //! fixed-buffer read of a non-blocking socket answers `EAGAIN` instead of waiting.
 //!

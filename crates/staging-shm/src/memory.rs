@@ -12,12 +12,13 @@ use crate::pages::{allocate, check_file_size_limit, sealable_memfd};
 use crate::{SendBuffer, StagingError};
 
 /// Mapped memory of a memfd of its own. Dropping it unmaps; the memory lives as long as a mapping or a descriptor
-/// does.
+/// does. What a peer allocated is held by its mapping alone: a process has more windows than descriptors.
 #[derive(Debug)]
 pub struct SharedMemory {
     start: NonNull<u8>,
     bytes: usize,
-    fd: OwnedFd,
+    /// Where this process allocated it.
+    fd: Option<OwnedFd>,
 }
 
 // SAFETY: the mapping belongs to the process; it is only accessed through raw copies, which name no thread.
@@ -42,30 +43,33 @@ impl SharedMemory {
             |call| move |errno: Errno| StagingError::Memory { call, bytes: wanted, source: errno.into() };
         let fd = sealable_memfd(NAME).map_err(failed("memfd_create"))?;
         rustix::fs::ftruncate(&fd, wanted).map_err(failed("ftruncate"))?;
+        // Before its pages: where addresses are limited, none are taken in vain.
+        let mut memory = Self::map(&fd, bytes)?;
         allocate(&fd, 0, wanted).map_err(failed("fallocate"))?;
         rustix::fs::fcntl_add_seals(&fd, SEALS).map_err(failed("fcntl(F_ADD_SEALS)"))?;
-        Self::map(fd, bytes)
+        memory.fd = Some(fd);
+        Ok(memory)
     }
 
     /// Maps memory that a peer allocated.
     ///
     /// # Errors
     /// Where the file has not this size, could still shrink, or cannot be mapped.
-    pub fn open(fd: OwnedFd, bytes: usize) -> Result<Self, StagingError> {
+    pub fn open(fd: BorrowedFd<'_>, bytes: usize) -> Result<Self, StagingError> {
         let wanted = bytes as u64;
         let failed =
             |call| move |errno: Errno| StagingError::Memory { call, bytes: wanted, source: errno.into() };
-        let seen = rustix::fs::fstat(&fd).map_err(failed("fstat"))?.st_size;
+        let seen = rustix::fs::fstat(fd).map_err(failed("fstat"))?.st_size;
         let seen = u64::try_from(seen).unwrap_or(0);
         if seen != wanted {
             return Err(StagingError::Foreign { what: "its size in bytes", seen, expected: wanted });
         }
-        let present = rustix::fs::fcntl_get_seals(&fd).map_err(failed("fcntl(F_GET_SEALS)"))?;
+        let present = rustix::fs::fcntl_get_seals(fd).map_err(failed("fcntl(F_GET_SEALS)"))?;
         if !present.contains(SEALS) {
             let (seen, expected) = (u64::from(present.bits()), u64::from(SEALS.bits()));
             return Err(StagingError::Foreign { what: "its set of seals", seen, expected });
         }
-        Self::map(fd, bytes)
+        Self::map(&fd, bytes)
     }
 
     /// Its first byte.
@@ -83,9 +87,9 @@ impl SharedMemory {
         self.bytes == 0
     }
 
-    /// What a peer can map it by.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// What a peer can map it by, where this process allocated it.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
     }
 
     /// Copies all of `from` to `offset` on, which may be memory of its own; whether it fits.
@@ -101,16 +105,15 @@ impl SharedMemory {
         fits
     }
 
-    fn map(fd: OwnedFd, bytes: usize) -> Result<Self, StagingError> {
+    fn map(fd: &impl AsFd, bytes: usize) -> Result<Self, StagingError> {
         let failed =
             |errno: Errno| StagingError::Memory { call: "mmap", bytes: bytes as u64, source: errno.into() };
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory that exists.
-        let start =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, &fd, 0) }
-                .map_err(failed)?;
+        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, fd, 0) }
+            .map_err(failed)?;
         let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| failed(Errno::FAULT))?;
-        Ok(Self { start, bytes, fd })
+        Ok(Self { start, bytes, fd: None })
     }
 }
 
@@ -129,7 +132,7 @@ mod tests {
     #[test]
     fn what_one_puts_the_other_finds() {
         let mine = SharedMemory::allocate(8192).unwrap();
-        let theirs = SharedMemory::open(mine.fd().try_clone_to_owned().unwrap(), 8192).unwrap();
+        let theirs = SharedMemory::open(mine.fd().unwrap(), 8192).unwrap();
         let sent = [7_u8, 8, 9];
         // SAFETY: the array outlives the copy.
         let from = unsafe { SendBuffer::new(sent.as_ptr(), sent.len()) };
@@ -144,10 +147,10 @@ mod tests {
     #[test]
     fn a_file_of_another_size_or_without_seals_is_refused() {
         let memory = SharedMemory::allocate(4096).unwrap();
-        let other = SharedMemory::open(memory.fd().try_clone_to_owned().unwrap(), 8192).unwrap_err();
+        let other = SharedMemory::open(memory.fd().unwrap(), 8192).unwrap_err();
         assert!(other.to_string().contains("its size in bytes is `4096`"), "{other}");
         let loose = sealable_memfd(NAME).unwrap();
         rustix::fs::ftruncate(&loose, 4096).unwrap();
-        assert!(SharedMemory::open(loose, 4096).unwrap_err().to_string().contains("seals"));
+        assert!(SharedMemory::open(loose.as_fd(), 4096).unwrap_err().to_string().contains("seals"));
     }
 }

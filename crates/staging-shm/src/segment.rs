@@ -437,6 +437,11 @@ impl Segment {
         self.word(self.rank_at(rank) + BELL_SLEEPERS_IN_RANK)
     }
 
+    /// Whether pairs of ranks have channels: communicators may be too large for them.
+    pub const fn has_channels(&self) -> bool {
+        self.channels.is_some()
+    }
+
     /// The channel by which `src` sends to `dst`, its memory made sure of.
     ///
     /// # Errors

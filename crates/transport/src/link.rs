@@ -113,8 +113,12 @@ impl Link {
         (self.sender, self.receiver)
     }
 
-    /// Gives the wire back, for a connection that changes its purpose.
+    /// Gives the wire back, for a connection that changes its purpose; `None` where something has come that nobody has
+    /// read, since it would be lost.
     pub fn into_wire(self) -> Option<Wire> {
+        if !self.receiver.reader.is_empty() {
+            return None;
+        }
         drop(self.receiver);
         Arc::into_inner(self.sender.wire)
     }

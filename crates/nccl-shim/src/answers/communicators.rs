@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use fakegpu_nccl_abi::types::*;
 use fakegpu_nccl_abi::{Config, Preamble};
-use fakegpu_simulate::{CommOptions, Fault, Outcome, Request, Standing};
+use fakegpu_simulate::{COMM_SIZE_MAX, CommOptions, Fault, Outcome, Request, Standing};
 
 use crate::cuda;
 use crate::edge::{Edge, code, handle, pointer, put};
@@ -26,10 +26,10 @@ pub(crate) unsafe fn settings(edge: &Edge, config: *const ncclConfig_t) -> Resul
             "ncclConfig_t is of a newer NCCL; the fields it adds are ignored"
         );
     }
-    if let Some(blocking) = config.blocking.filter(|blocking| !(0..=1).contains(blocking)) {
-        return Err(Fault::argument(format!("ncclConfig_t.blocking is {blocking}: use 0 or 1")));
+    match config.mistake() {
+        Some(mistake) => Err(Fault::argument(mistake)),
+        None => Ok(config),
     }
-    Ok(config)
 }
 
 /// An id's bytes.
@@ -133,7 +133,9 @@ pub(crate) unsafe fn ncclCommInitAll(
         return Err(Fault::argument("the communicators' address is NULL"));
     }
     let count = usize::try_from(ndev).ok().filter(|&count| count > 0);
-    let count = count.ok_or_else(|| Fault::argument(format!("{ndev} devices are no communicator")))?;
+    let count = count.filter(|&count| count <= COMM_SIZE_MAX as usize).ok_or_else(|| {
+        Fault::argument(format!("{ndev} devices are no communicator: it has 1 to {COMM_SIZE_MAX} ranks"))
+    })?;
     // SAFETY: the C caller passes NULL or an array of `ndev` numbers.
     let given = (!devlist.is_null()).then(|| unsafe { std::slice::from_raw_parts(devlist, count) });
     let all: Vec<c_int> = (0..ndev).collect();

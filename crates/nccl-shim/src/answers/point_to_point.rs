@@ -30,12 +30,12 @@ pub(crate) unsafe fn ncclSend(
     datatype: ncclDataType_t,
     peer: c_int,
     comm: ncclComm_t,
-    _: cudaStream_t,
+    stream: cudaStream_t,
 ) -> Result<Outcome, Fault> {
     let (comm, call) = half(edge, Direction::Send, sendbuff.addr(), (count, datatype), peer, comm)?;
     // SAFETY: the C caller's buffer is readable for that many elements until the operation has ended.
     let buffer = unsafe { SendBuffer::new(sendbuff.cast(), count.saturating_mul(call.data_type.size())) };
-    edge.runtime().send(comm, call, buffer)
+    edge.runtime().send(comm, call, buffer, stream.addr())
 }
 
 /// # Safety
@@ -47,12 +47,12 @@ pub(crate) unsafe fn ncclRecv(
     datatype: ncclDataType_t,
     peer: c_int,
     comm: ncclComm_t,
-    _: cudaStream_t,
+    stream: cudaStream_t,
 ) -> Result<Outcome, Fault> {
     let (comm, call) = half(edge, Direction::Recv, recvbuff.addr(), (count, datatype), peer, comm)?;
     // SAFETY: the C caller's buffer is writable for that many elements until the operation has ended.
     let buffer = unsafe { RecvBuffer::new(recvbuff.cast(), count.saturating_mul(call.data_type.size())) };
-    edge.runtime().recv(comm, call, buffer)
+    edge.runtime().recv(comm, call, buffer, stream.addr())
 }
 
 /// # Safety
@@ -69,13 +69,13 @@ pub(crate) unsafe fn ncclPutSignal(
     ctx: c_int,
     flags: c_uint,
     comm: ncclComm_t,
-    _: cudaStream_t,
+    stream: cudaStream_t,
 ) -> Result<Outcome, Fault> {
     let data_type = data_type(datatype).inspect_err(|fault| edge.runtime().refuse(fault))?;
     // SAFETY: the C caller's buffer is readable for that many elements until the operation has ended.
     let from = unsafe { SendBuffer::new(localbuff.cast(), count.saturating_mul(data_type.size())) };
     edge.runtime().put_signal(&Put {
-        one: OneSided { comm: handle(comm), peer, sig_idx, ctx, flags },
+        one: OneSided { comm: handle(comm), peer, sig_idx, ctx, flags, stream: stream.addr() },
         local: localbuff.addr(),
         from,
         count,
@@ -94,9 +94,9 @@ pub(crate) unsafe fn ncclSignal(
     ctx: c_int,
     flags: c_uint,
     comm: ncclComm_t,
-    _: cudaStream_t,
+    stream: cudaStream_t,
 ) -> Result<Outcome, Fault> {
-    edge.runtime().signal(&OneSided { comm: handle(comm), peer, sig_idx, ctx, flags })
+    edge.runtime().signal(&OneSided { comm: handle(comm), peer, sig_idx, ctx, flags, stream: stream.addr() })
 }
 
 /// # Safety
@@ -106,7 +106,7 @@ pub(crate) unsafe fn ncclWaitSignal(
     n_desc: c_int,
     signal_descs: *mut ncclWaitSignalDesc_t,
     comm: ncclComm_t,
-    _: cudaStream_t,
+    stream: cudaStream_t,
 ) -> Result<Outcome, Fault> {
     let count = usize::try_from(n_desc).ok().filter(|count| *count > 0 && !signal_descs.is_null());
     let Some(count) = count else {
@@ -122,5 +122,5 @@ pub(crate) unsafe fn ncclWaitSignal(
         .iter()
         .map(|each| Awaiting { peer: each.peer, count: each.opCnt, sig_idx: each.sigIdx, ctx: each.ctx })
         .collect();
-    edge.runtime().wait_signal(handle(comm), &awaiting)
+    edge.runtime().wait_signal(handle(comm), &awaiting, stream.addr())
 }

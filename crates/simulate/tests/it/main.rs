@@ -7,6 +7,7 @@ mod drivers;
 mod pairs;
 mod refusals;
 mod settings;
+mod streams;
 mod together;
 mod windows;
 
@@ -127,7 +128,7 @@ fn send(runtime: &Runtime, comm: Handle, peer: i32, values: &[f32]) -> Result<Ou
     let call = half(Direction::Send, values.as_ptr().addr(), values.len(), peer);
     // SAFETY: every test keeps its buffers until the operation has ended.
     let buffer = unsafe { SendBuffer::new(values.as_ptr().cast(), size_of_val(values)) };
-    runtime.send(comm, call, buffer)
+    runtime.send(comm, call, buffer, 0)
 }
 
 /// Receives floats from a peer; as [`send`].
@@ -135,7 +136,7 @@ fn recv(runtime: &Runtime, comm: Handle, peer: i32, values: &mut [f32]) -> Resul
     let call = half(Direction::Recv, values.as_ptr().addr(), values.len(), peer);
     // SAFETY: as for `send`; nothing else touches them meanwhile.
     let buffer = unsafe { RecvBuffer::new(values.as_mut_ptr().cast(), size_of_val(values)) };
-    runtime.recv(comm, call, buffer)
+    runtime.recv(comm, call, buffer, 0)
 }
 
 fn half(direction: Direction, buffer: usize, count: usize, peer: i32) -> PointToPoint {
@@ -144,6 +145,18 @@ fn half(direction: Direction, buffer: usize, count: usize, peer: i32) -> PointTo
 
 /// A collective of floats; as [`send`]. The buffers must be as long as it wants them.
 fn collective(
+    runtime: &Runtime,
+    comm: Handle,
+    what: (Op, Option<i32>),
+    count: usize,
+    buffers: (*const f32, *mut f32),
+) -> Result<Outcome, Fault> {
+    collective_on(0, runtime, comm, what, count, buffers)
+}
+
+/// The same on a stream.
+fn collective_on(
+    stream: usize,
     runtime: &Runtime,
     comm: Handle,
     (op, root): (Op, Option<i32>),
@@ -167,7 +180,7 @@ fn collective(
     let send = unsafe { SendBuffer::new(from.cast(), call.send_bytes()) };
     // SAFETY: as for `recv`.
     let recv = unsafe { RecvBuffer::new(to.cast(), call.recv_bytes()) };
-    runtime.collective(Collective { comm, call, op: reduce.map(RedOp::Builtin), send, recv })
+    runtime.collective(Collective { comm, call, op: reduce.map(RedOp::Builtin), send, recv, stream })
 }
 
 /// Sums one float over the communicator, in place.

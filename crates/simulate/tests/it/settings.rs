@@ -146,7 +146,8 @@ fn eight_bit_sums_need_a_newer_gpu_than_an_a100() {
         // SAFETY: as above.
         let recv = unsafe { fakegpu_staging_shm::RecvBuffer::new(at, 1) };
         let op = Some(fakegpu_simulate::RedOp::Builtin(fakegpu_units::ReduceOp::Sum));
-        let outcome = runtime.collective(fakegpu_simulate::Collective { comm: *comm, call, op, send, recv });
+        let outcome =
+            runtime.collective(fakegpu_simulate::Collective { comm: *comm, call, op, send, recv, stream: 0 });
         runtime.destroy(*comm).unwrap();
         outcome.map(drop).map_err(|fault| (fault.code, fault.detail.contains("sm90")))
     };

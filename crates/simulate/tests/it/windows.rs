@@ -47,12 +47,12 @@ fn put(
 }
 
 const fn one(comm: Handle, peer: i32) -> OneSided {
-    OneSided { comm, peer, sig_idx: 0, ctx: 0, flags: 0 }
+    OneSided { comm, peer, sig_idx: 0, ctx: 0, flags: 0, stream: 0 }
 }
 
 fn wait(runtime: &Runtime, comm: Handle, peer: i32, count: i32) {
     let waits = [Awaiting { peer, count, sig_idx: 0, ctx: 0 }];
-    assert_eq!(runtime.wait_signal(comm, &waits).unwrap(), Outcome::Done);
+    assert_eq!(runtime.wait_signal(comm, &waits, 0).unwrap(), Outcome::Done);
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! Streams, where a CUDA runtime orders work in this process: calls return once they are submitted, and what they
+//! were called for is done when its turn on the stream comes.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use fakegpu_proto::Fault;
+
+/// A stream of the process's CUDA runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stream {
+    /// The handle, as the program passes it.
+    pub handle: usize,
+    /// The device that a default stream is meant of.
+    pub device: u32,
+}
+
+/// How far work on a stream is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Its peers have yet to do their part.
+    Pending,
+    /// It has ended.
+    Ended,
+    /// It failed, in this sentence: the stream is no good any more.
+    Failed(String),
+}
+
+/// Work that a stream comes to, and then asks again and again until it has ended. Dropped before that, it never
+/// will be.
+pub trait StreamWork: Send + Debug {
+    /// Does what can be done without waiting.
+    fn turn(&mut self) -> Turn;
+
+    /// Waits a bounded while until more can be done.
+    fn wait(&mut self, timeout: Duration);
+}
+
+/// The process's CUDA runtime.
+pub trait Streams: Send + Sync + Debug {
+    /// Whether there is one: without it a call ends before it returns.
+    fn is_there(&self) -> bool;
+
+    /// Whether the handle is a stream, and may be worked on now.
+    ///
+    /// # Errors
+    /// In a sentence, where it is not.
+    fn check(&self, stream: Stream) -> Result<(), Fault>;
+
+    /// Puts work on a stream, behind all that is there.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    fn enqueue(&self, stream: Stream, work: Box<dyn StreamWork>) -> Result<(), Fault>;
+
+    /// Makes each of these streams wait for what the others hold now.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    fn join(&self, streams: &[Stream]) -> Result<(), Fault>;
+}
+
+/// A process without a CUDA runtime.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoStreams;
+
+impl Streams for NoStreams {
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    fn check(&self, _: Stream) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn enqueue(&self, _: Stream, _: Box<dyn StreamWork>) -> Result<(), Fault> {
+        Err(Fault::internal("work was put on a stream of no CUDA runtime"))
+    }
+
+    fn join(&self, _: &[Stream]) -> Result<(), Fault> {
+        Ok(())
+    }
+}
