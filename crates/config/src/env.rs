@@ -71,6 +71,18 @@ words! {
 }
 
 words! {
+    /// What a CUDA call is that cannot be carried out (`FAKEGPU_UNSUPPORTED_API`).
+    UnsupportedApi {
+        /// An error that names it.
+        Error = "error",
+        /// Said on stderr once by name, and passed over.
+        Warn = "warn",
+        /// Passed over; only the report tells.
+        Allow = "allow",
+    }
+}
+
+words! {
     /// How much goes to stderr (`FAKEGPU_LOG`); each level includes those before it.
     LogLevel {
         /// What ended an operation or a session.
@@ -115,6 +127,8 @@ pub struct Settings {
     pub cluster_config: Option<String>,
     /// Name of a built-in cluster, known to [`Cluster::preset`](crate::Cluster::preset).
     pub preset: Option<String>,
+    /// The GPUs that the process sees.
+    pub gpu: GpuSettings,
     /// Path of the fault rules.
     pub faults: Option<String>,
     /// Path of the real `libnccl.so.2`; `None` searches.
@@ -129,6 +143,30 @@ pub struct Settings {
     pub placement: Option<Placement>,
     /// Whether `dist_mode` was written, rather than implied by an address.
     dist_mode_written: bool,
+}
+
+/// The GPUs that a process sees, and what becomes of calls to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuSettings {
+    /// Name of the profile, known to [`profiles::find`](crate::profiles::find).
+    pub profile: String,
+    /// How many there are; `None` takes the launcher's word.
+    pub count: Option<u32>,
+    /// What a call is that cannot be carried out.
+    pub unsupported: UnsupportedApi,
+    /// Where the report goes.
+    pub report: String,
+}
+
+impl GpuSettings {
+    fn read(reader: &mut Reader) -> Self {
+        Self {
+            profile: reader.choice(&table::GPU_PROFILE).unwrap_or_default(),
+            count: reader.ranks(&table::GPU_COUNT),
+            unsupported: reader.word(&table::UNSUPPORTED_API).unwrap_or(UnsupportedApi::Error),
+            report: reader.text(&table::GPU_REPORT_PATH).unwrap_or_default(),
+        }
+    }
 }
 
 /// How long to wait for other ranks, in milliseconds; `None` keeps the built-in rules (60 s for a rank that cannot
@@ -236,6 +274,7 @@ impl Settings {
             report: ReportPaths::read(reader),
             cluster_config: reader.text(&table::CLUSTER_CONFIG),
             preset: read_preset(reader),
+            gpu: GpuSettings::read(reader),
             faults: reader.text(&table::FAULTS),
             real_nccl: reader.text(&table::REAL_NCCL_PATH),
             log: reader.word(&table::LOG).unwrap_or(LogLevel::Warn),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ComputeMode, DistMode, LogLevel, Payload, Transport};
+use super::{ComputeMode, DistMode, LogLevel, Payload, Transport, UnsupportedApi};
 use crate::words::alternatives;
 
 /// One environment variable, stated once.
@@ -103,6 +103,9 @@ impl fmt::Display for WhenUnset {
 /// Most ranks a job may have; a bound on memory, not on meaning.
 pub(crate) const MAX_WORLD: u64 = 65_536;
 
+/// Most GPUs a node may have by `FAKEGPU_GPU_COUNT`: no machine has more.
+const MAX_GPUS: u64 = 64;
+
 const MAX_MILLIS: u64 = 7 * 24 * 3600 * 1000;
 const MILLIS: Values = Values::Number { min: 1, max: MAX_MILLIS, unit: "milliseconds" };
 const RANK: Values = Values::Number { min: 0, max: MAX_WORLD - 1, unit: "" };
@@ -179,6 +182,21 @@ variables! {
     NODE = "FAKEGPU_NODE" {
         Values::Text { max_bytes: 255 }, Unset("the node whose ranks the process joins as"),
         "the virtual node this process stands on; set by the launcher", "node0"
+    }
+    GPU_PROFILE = "FAKEGPU_GPU_PROFILE" {
+        Values::Word(crate::profiles::NAMES), Value(crate::profiles::DEFAULT),
+        "the kind of the GPUs that a process sees, where no cluster file says it", "a100"
+    }
+    GPU_COUNT = "FAKEGPU_GPU_COUNT" {
+        Values::Number { min: 0, max: MAX_GPUS, unit: "GPUs" }, Unset("the launcher's ranks on this node, else 8"),
+        "how many GPUs a process sees, where no cluster file says it", "2"
+    }
+    UNSUPPORTED_API = "FAKEGPU_UNSUPPORTED_API" {
+        Values::Word(UnsupportedApi::NAMES), Value("error"),
+        "what a CUDA kernel launch is that cannot be executed: an error, a warning, or nothing", "warn"
+    }
+    GPU_REPORT_PATH = "FAKEGPU_GPU_REPORT_PATH" {
+        Values::Path, Value("fake_gpu_report.json"), "where a process's report of its GPUs goes", "out/gpus.json"
     }
     FAULTS = "FAKEGPU_FAULTS" { Values::Path, Unset("no faults"), "the file of fault rules", "faults.yaml" }
     NCCL_FAULT_RANK = "FAKEGPU_NCCL_FAULT_RANK" {
