@@ -4,165 +4,24 @@
 //! operation are tied: a conflict in any of them fails all of them before a byte has moved, so none is
 //! released before all are matched. That rule alone would hang programs that NCCL runs, so it gives way twice.
 //! Where the ranks that are missed are themselves waiting in the tie (rank 0 groups A and B, rank 1 calls A and
-//! then B), what is matched is released in order, and the report says so. And a pair of a send and a receive
-//! that has waited a quarter of a second for the rest of its group goes alone, as it would in NCCL at once: the
-//! rest may depend on it in ways that nobody here can see.
+//! then B), what is matched is released in order, and the report says so. And an operation that all its ranks
+//! have called and that has waited a quarter of a second for the rest of its group goes alone, as it would in
+//! NCCL at once: the rest may depend on it in ways that nobody here can see. A mismatch in the rest cannot undo it
+//! then, but only from a rank that called later than that: nothing goes where a conflict is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fakegpu_proto::event::FailureKind;
 use fakegpu_proto::{Action, Direction, EventKind, Fault, Release, ToRank, Transfer};
-use fakegpu_units::{Collective, CommId, GlobalRank, HostSpan, HostTime, Rank, SessionId};
+use fakegpu_units::{Collective, CommId, GlobalRank, HostTime, Rank, SessionId};
 
+use crate::batches::{Batch, BatchId, Booked, Key};
 use crate::comm::{Comm, Entry, Slot, Staging, Standing};
 use crate::deadline::Due;
-use crate::occupation::Occupations;
 use crate::pairs::{Ends, Half, Waiting};
-use crate::run::Released;
+use crate::patience::GROUP_PATIENCE;
 use crate::sentence;
 use crate::{Coordinator, PeerId};
-
-/// A batch, numbered in order of arrival.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct BatchId(u64);
-
-/// Where an operation of a batch waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
-    /// In the order of a communicator.
-    Order(CommId, u64),
-    /// Among a communicator's all-to-alls.
-    Exchange(CommId, u64),
-    /// Among the pairs of two ranks.
-    Pair(CommId, Ends, u64),
-    /// Among a rank's waits for signals.
-    Await(CommId, Rank, u64),
-    /// Nowhere: it needs nobody.
-    Free(CommId),
-}
-
-impl Key {
-    pub(crate) const fn comm(self) -> CommId {
-        match self {
-            Self::Order(comm, _)
-            | Self::Exchange(comm, _)
-            | Self::Pair(comm, ..)
-            | Self::Await(comm, ..)
-            | Self::Free(comm) => comm,
-        }
-    }
-}
-
-/// An operation of a batch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Booked {
-    pub(crate) rank: Rank,
-    pub(crate) key: Key,
-    done: bool,
-}
-
-/// One submission.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    pub(crate) peer: PeerId,
-    pub(crate) request: u64,
-    pub(crate) session: SessionId,
-    /// The thread that called, as its process numbers it.
-    pub(crate) thread: u64,
-    /// Whether that thread goes on without waiting.
-    pub(crate) put_off: bool,
-    pub(crate) at: HostTime,
-    /// The job's ranks that wait for it, each once.
-    pub(crate) ranks: Vec<GlobalRank>,
-    pub(crate) ops: Vec<Booked>,
-    /// Whether its operations do not hold each other up: a gather's senders need not wait for one another.
-    loose: bool,
-    /// Those that the process has not been told about.
-    untold: Vec<u32>,
-    /// Parts of all-to-alls, gathers and scatters that have run, while the whole has not.
-    pub(crate) parts: Vec<Released>,
-}
-
-impl Batch {
-    /// What it still waits for.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = Booked> + '_ {
-        self.ops.iter().copied().filter(|op| !op.done && !matches!(op.key, Key::Free(_)))
-    }
-
-    fn release(&mut self, index: u32) {
-        if let Some(op) = self.ops.get_mut(index as usize)
-            && !std::mem::replace(&mut op.done, true)
-        {
-            self.untold.push(index);
-        }
-    }
-}
-
-/// The submissions that have not been released whole.
-#[derive(Debug, Default)]
-pub(crate) struct Batches {
-    pub(crate) by_id: BTreeMap<BatchId, Batch>,
-    by_rank: BTreeMap<GlobalRank, BTreeSet<BatchId>>,
-    made: u64,
-}
-
-impl Batches {
-    fn add(&mut self, batch: Batch) -> BatchId {
-        self.made += 1;
-        let id = BatchId(self.made);
-        for &rank in &batch.ranks {
-            self.by_rank.entry(rank).or_default().insert(id);
-        }
-        self.by_id.insert(id, batch);
-        id
-    }
-
-    pub(crate) fn remove(&mut self, id: BatchId) -> Option<Batch> {
-        let batch = self.by_id.remove(&id)?;
-        for rank in &batch.ranks {
-            if let Some(batches) = self.by_rank.get_mut(rank) {
-                batches.remove(&id);
-                if batches.is_empty() {
-                    self.by_rank.remove(rank);
-                }
-            }
-        }
-        Some(batch)
-    }
-
-    /// The submissions a rank of the job waits for.
-    pub(crate) fn of_rank(&self, rank: GlobalRank) -> impl Iterator<Item = BatchId> {
-        self.by_rank.get(&rank).into_iter().flatten().copied()
-    }
-
-    /// The ranks of the job that wait, each with its oldest submission.
-    pub(crate) fn by_rank(&self) -> impl Iterator<Item = (GlobalRank, BatchId)> {
-        self.by_rank.iter().filter_map(|(&rank, batches)| Some((rank, *batches.first()?)))
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.by_id.len()
-    }
-
-    /// Earlier submissions of the same thread for the same ranks: a later one may not overtake them.
-    fn predecessors(&self, id: BatchId) -> impl Iterator<Item = BatchId> {
-        let batch = self.by_id.get(&id);
-        let ranks = batch.map_or(&[][..], |batch| batch.ranks.as_slice());
-        ranks.iter().flat_map(move |&rank| self.of_rank(rank).take_while(move |&other| other < id)).filter(
-            move |other| {
-                self.by_id.get(other).zip(batch).is_some_and(|(other, batch)| {
-                    other.session == batch.session && other.thread == batch.thread
-                })
-            },
-        )
-    }
-
-    /// The submission that a request of a connection made.
-    fn of_request(&self, peer: PeerId, request: u64) -> Option<BatchId> {
-        let mut found = self.by_id.iter().rev();
-        found.find(|(_, batch)| batch.peer == peer && batch.request == request).map(|(&id, _)| id)
-    }
-}
 
 /// Places that the operations of one communicator may take: each takes one for every rank, filled or not.
 const PLACES_MAX: u64 = 1 << 22;
@@ -171,9 +30,6 @@ const PLACES_MAX: u64 = 1 << 22;
 fn ahead_max(size: usize) -> u64 {
     (PLACES_MAX / (size.max(1) as u64)).min(1 << 20)
 }
-
-/// How long a matched pair waits for the rest of its group.
-const PAIR_PATIENCE: HostSpan = HostSpan::from_millis(250);
 
 impl Coordinator {
     pub(crate) fn submit(
@@ -210,11 +66,7 @@ impl Coordinator {
 
     /// The thread that submitted it goes on.
     pub(crate) fn put_off(&mut self, peer: PeerId, submission: u64) {
-        if let Some(id) = self.batches.of_request(peer, submission)
-            && let Some(batch) = self.batches.by_id.get_mut(&id)
-        {
-            batch.put_off = true;
-        }
+        self.batches.put_off(peer, submission);
     }
 
     fn book_batch(
@@ -244,24 +96,38 @@ impl Coordinator {
             thread,
             put_off: false,
             at: now,
+            moved_at: now,
             ranks,
             ops: Vec::with_capacity(ops.len()),
             loose,
             untold: Vec::new(),
             parts: Vec::new(),
         });
+        let mut misfits = Vec::new();
         for (index, (comm, rank, action)) in (0..).zip(ops) {
-            self.book_op(now, id, index, comm, rank, action);
+            self.book_op(now, id, index, (comm, rank, action), &mut misfits);
+        }
+        // Only what is booked whole can fail whole.
+        for Misfit { comm, ends, text } in misfits {
+            self.fail_comm(now, comm, FailureKind::Mismatch, Fault::usage(text), &[ends.src, ends.dst]);
         }
         id
     }
 
-    fn book_op(&mut self, now: HostTime, id: BatchId, index: u32, comm: CommId, rank: Rank, action: Action) {
+    fn book_op(
+        &mut self,
+        now: HostTime,
+        id: BatchId,
+        index: u32,
+        (comm, rank, action): (CommId, Rank, Action),
+        misfits: &mut Vec<Misfit>,
+    ) {
         let Some(found) = self.comms.get_mut(&comm) else { return };
         let (key, conflict) = match action {
             Action::Transfer(transfer) => {
-                self.expand_exchanges(comm);
-                return self.book_half(comm, rank, Half { transfer, batch: id, index, at: now });
+                self.expand_exchanges(now, comm, misfits);
+                misfits.extend(self.book_half(comm, rank, Half { transfer, batch: id, index, at: now }));
+                return;
             }
             Action::Await(awaited) => {
                 let number = found.signals.put(rank, Waiting { awaited, batch: id, index, at: now });
@@ -276,7 +142,7 @@ impl Coordinator {
                 if found.pairs.is_idle() {
                     found.enqueue_exchange(rank, entry)
                 } else {
-                    return self.expand(comm, rank, &entry);
+                    return self.expand(comm, rank, &entry, misfits);
                 }
             }
             _ => found.enqueue(rank, Entry { action, batch: id, index, at: now }),
@@ -291,28 +157,24 @@ impl Coordinator {
         }
     }
 
-    /// Puts one side of a pair in its queue, at the end of its batch's operations.
-    fn book_half(&mut self, id: CommId, rank: Rank, half: Half) {
-        let Some(comm) = self.comms.get_mut(&id) else { return };
+    /// Puts one side of a pair in its queue, at the end of its batch's operations; what is wrong where it does not
+    /// fit the other side. Nobody else is needed to see that.
+    fn book_half(&mut self, id: CommId, rank: Rank, half: Half) -> Option<Misfit> {
+        let comm = self.comms.get_mut(&id)?;
         let put = comm.pairs.put(rank, half);
         let key = Key::Pair(id, put.ends, put.number);
         if let Some(batch) = self.batches.by_id.get_mut(&half.batch) {
             batch.ops.push(Booked { rank, key, done: false });
         }
-        let Some(other) = put.met else { return };
+        let other = put.met?;
         if other.transfer.bytes() != half.transfer.bytes() {
-            // Both sides are here and nobody else is needed to see that they do not fit.
             let text = sentence::unequal(comm, put.ends, put.number);
-            self.fail_comm(
-                half.at,
-                id,
-                FailureKind::Mismatch,
-                Fault::usage(text),
-                &[put.ends.src, put.ends.dst],
-            );
-        } else if other.transfer.data_type != half.transfer.data_type {
+            return Some(Misfit { comm: id, ends: put.ends, text });
+        }
+        if other.transfer.data_type != half.transfer.data_type {
             self.types_differ(half.at, id, &other.transfer.to_string(), &half.transfer.to_string());
         }
+        None
     }
 
     /// Bytes agree and types do not: NCCL moves them, and it is worth a look.
@@ -339,18 +201,20 @@ impl Coordinator {
     }
 
     /// A rank speaks of its peers one by one: all-to-alls that wait are paired rank by rank too.
-    fn expand_exchanges(&mut self, id: CommId) {
+    fn expand_exchanges(&mut self, now: HostTime, id: CommId, misfits: &mut Vec<Misfit>) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         if comm.exchanges.slots.is_empty() {
             return;
         }
         for (rank, entry) in comm.take_exchanges() {
-            self.expand(id, rank, &entry);
+            self.expand(id, rank, &entry, misfits);
         }
+        // Pairs among them may be complete now, of ranks that have nothing more to say.
+        self.ripe_watch(now + GROUP_PATIENCE);
     }
 
     /// Makes a rank's all-to-all the sends and receives that it stands for.
-    fn expand(&mut self, id: CommId, rank: Rank, entry: &Entry) {
+    fn expand(&mut self, id: CommId, rank: Rank, entry: &Entry, misfits: &mut Vec<Misfit>) {
         let Some(size) = self.comms.get(&id).map(Comm::size) else { return };
         let Some(descriptor) = entry.action.descriptor().copied() else { return };
         let Some(batch) = self.batches.by_id.get_mut(&entry.batch) else { return };
@@ -367,7 +231,11 @@ impl Coordinator {
                     data_type: descriptor.data_type,
                     of: Some(Collective::AllToAll),
                 };
-                self.book_half(id, rank, Half { transfer, batch: entry.batch, index, at: entry.at });
+                misfits.extend(self.book_half(
+                    id,
+                    rank,
+                    Half { transfer, batch: entry.batch, index, at: entry.at },
+                ));
                 index += 1;
             }
         }
@@ -379,7 +247,8 @@ impl Coordinator {
         peer: PeerId,
         ops: &[(CommId, Rank, Action)],
     ) -> Result<(), Fault> {
-        let mut asked: BTreeMap<(CommId, Rank), u64> = BTreeMap::new();
+        // Operations before this one in the submission: of all kinds, and of those that all ranks take part in.
+        let mut asked: BTreeMap<(CommId, Rank), (u64, u64)> = BTreeMap::new();
         for (id, rank, action) in ops {
             let (id, rank) = (*id, *rank);
             let comm = self.owned(peer, id, rank)?;
@@ -396,26 +265,35 @@ impl Coordinator {
                 return Err(Fault::usage(format!("rank {rank} has left communicator {id}")));
             }
             let (asked, limit) = (asked.entry((id, rank)).or_default(), ahead_max(comm.size()));
-            *asked += 1;
-            let ahead = comm.members[rank.index()].next - comm.order.base + comm.pairs.halves();
-            if ahead + *asked > limit {
+            let (of_any_kind, of_all_ranks) = *asked;
+            *asked = (of_any_kind + 1, of_all_ranks + u64::from(is_of_all_ranks(action)));
+            if comm.ahead(rank) + of_any_kind >= limit {
                 return Err(Fault::usage(format!(
                     "rank {rank} is more than {limit} operations ahead of communicator {id}, which has {} ranks: split the group",
                     comm.size()
                 )));
             }
-            if let Some(culprit) = comm.leaver_needed(rank, action) {
+            if let Some(culprit) = comm.leaver_needed(rank, of_all_ranks, action) {
                 // Nobody else can notice that this operation will never be complete.
-                let fault = Fault::remote(format!(
-                    "rank {rank} calls {action} on communicator {id}, which {} has left after operation {}: all ranks must make the same calls before they destroy a communicator or exit",
-                    comm.member_name(culprit),
-                    comm.ran
-                ));
+                let fault = Fault::remote(sentence::needs_leaver(comm, rank, action, culprit));
                 self.fail_comm(now, id, FailureKind::RankLeft, fault.clone(), &[culprit]);
                 return Err(fault);
             }
+            self.note_use_after_leave(now, peer, id, rank, action);
         }
         Ok(())
+    }
+
+    /// Ranks go on with a communicator that others have left, and need none of them.
+    fn note_use_after_leave(&mut self, now: HostTime, peer: PeerId, id: CommId, rank: Rank, action: &Action) {
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        let Some(leaver) = comm.departed().next() else { return };
+        if std::mem::replace(&mut comm.leave_told, true) {
+            return;
+        }
+        let detail = sentence::used_after_leave(comm, rank, action, leaver);
+        self.reply(peer, 0, ToRank::Notice(detail.clone()));
+        self.event(now, EventKind::Hazard { comm: id, detail });
     }
 
     pub(crate) fn slot(&self, key: Key) -> Option<&Slot> {
@@ -427,7 +305,7 @@ impl Coordinator {
     }
 
     /// Whether everybody whom an operation needs has called.
-    fn is_matched(&self, key: Key) -> bool {
+    pub(crate) fn is_matched(&self, key: Key) -> bool {
         match key {
             Key::Order(..) | Key::Exchange(..) => self.slot(key).is_some_and(Slot::is_matched),
             Key::Pair(comm, ends, number) => self
@@ -458,7 +336,7 @@ impl Coordinator {
     }
 
     /// The batches that wait in an operation.
-    fn batches_at(&self, key: Key) -> Vec<BatchId> {
+    pub(crate) fn batches_at(&self, key: Key) -> Vec<BatchId> {
         let Some(comm) = self.comms.get(&key.comm()) else { return Vec::new() };
         match key {
             Key::Order(..) | Key::Exchange(..) => self
@@ -508,6 +386,13 @@ impl Coordinator {
         closure
     }
 
+    /// Everything that is tied to some operations.
+    pub(crate) fn closure_of(&self, keys: impl IntoIterator<Item = Key>) -> Closure {
+        let mut closure = Closure { in_order: true, ..Closure::default() };
+        self.extend(&mut closure, keys.into_iter().collect(), Vec::new());
+        closure
+    }
+
     /// Where to look for what a batch completes: a loose one's operations stand each for itself.
     fn starts(&self, id: BatchId) -> Vec<Start> {
         match self.batches.by_id.get(&id) {
@@ -520,18 +405,14 @@ impl Coordinator {
     /// Releases what the arrival of `id` completes.
     pub(crate) fn release(&mut self, now: HostTime, id: BatchId) {
         self.release_from(now, self.starts(id));
-        if self
-            .batches
-            .by_id
-            .get(&id)
-            .is_some_and(|batch| batch.waiting().any(|op| self.is_matched_pair(op.key)))
-        {
-            self.pairs_watch(now + PAIR_PATIENCE);
+        let Some(batch) = self.batches.by_id.get(&id) else { return };
+        if batch.waiting().any(|op| self.is_matched(op.key)) {
+            self.ripe_watch(now + GROUP_PATIENCE);
         }
     }
 
     /// Releases what can be found from these starts, and from what that lets run.
-    fn release_from(&mut self, now: HostTime, mut due: Vec<Start>) {
+    pub(crate) fn release_from(&mut self, now: HostTime, mut due: Vec<Start>) {
         while let Some(start) = due.pop() {
             let Some(closure) = self.releasable(now, start) else { continue };
             let ranks = self.run_ready(now, &closure);
@@ -543,7 +424,7 @@ impl Coordinator {
 
     /// What may run now that a closure has: the next operation of its communicators may have been complete
     /// already, and so may the next submissions of its ranks.
-    fn unblocked(&self, closure: &Closure, ranks: &BTreeSet<GlobalRank>) -> Vec<Start> {
+    pub(crate) fn unblocked(&self, closure: &Closure, ranks: &BTreeSet<GlobalRank>) -> Vec<Start> {
         let mut starts = Vec::new();
         for comm in closure.comms() {
             let Some(comm) = self.comms.get(&comm) else { continue };
@@ -554,13 +435,9 @@ impl Coordinator {
             }
         }
         for &rank in ranks {
-            starts.extend(self.batches.of_rank(rank).next().into_iter().flat_map(|batch| self.starts(batch)));
+            starts.extend(self.batches.heads(rank).flat_map(|batch| self.starts(batch)));
         }
         starts
-    }
-
-    fn is_matched_pair(&self, key: Key) -> bool {
-        matches!(key, Key::Pair(..)) && self.is_matched(key)
     }
 
     /// What is tied to `start`, if it may run: all of it is matched, or waiting longer would be for ever.
@@ -569,6 +446,11 @@ impl Coordinator {
         if let Start::Batch(id) = start
             && let Some(op) = self.batches.by_id.get(&id)?.waiting().find(|op| !self.is_matched(op.key))
             && self.blocked_absentees(op.key).is_empty()
+        {
+            return None;
+        }
+        if let Start::Batch(id) = start
+            && self.waits_behind(id)
         {
             return None;
         }
@@ -586,19 +468,33 @@ impl Coordinator {
         Some(closure)
     }
 
+    /// Whether what stands at the head of a batch's thread waits for a rank that is free to come: then so does
+    /// everything behind it, without a walk over all of that.
+    fn waits_behind(&self, id: BatchId) -> bool {
+        let Some(head) = self.batches.predecessors(id).next() else { return false };
+        let mut closure = self.closure(Start::Batch(head));
+        !closure.keys.iter().all(|&key| self.is_matched(key)) && !self.is_stuck(&mut closure)
+    }
+
     /// Whether no operation in (what is tied to) the closure can become complete by itself: each misses a rank
     /// that itself waits for another operation in there. Grows the closure by what those ranks wait for.
     fn is_stuck(&self, closure: &mut Closure) -> bool {
         let mut seen = BTreeSet::new();
         loop {
-            let unmatched = |key: &Key| !seen.contains(key) && !self.is_matched(*key);
-            let Some(next) = closure.keys.iter().copied().find(unmatched) else { return true };
-            seen.insert(next);
-            let blocked = self.blocked_absentees(next);
-            if blocked.is_empty() {
-                return false;
+            let fresh: Vec<Key> = closure.keys.difference(&seen).copied().collect();
+            if fresh.is_empty() {
+                return true;
             }
-            self.extend(closure, Vec::new(), blocked);
+            let mut waits = Vec::new();
+            for &key in fresh.iter().filter(|&&key| !self.is_matched(key)) {
+                let blocked = self.blocked_absentees(key);
+                if blocked.is_empty() {
+                    return false;
+                }
+                waits.extend(blocked);
+            }
+            seen.extend(fresh);
+            self.extend(closure, Vec::new(), waits);
         }
     }
 
@@ -610,8 +506,7 @@ impl Coordinator {
         let members = missing
             .map(|rank| &comm.members[rank.index()])
             .filter(|member| member.standing == Standing::Member);
-        let blocks = |id: &BatchId| self.batches.by_id.get(id).is_some_and(|batch| !batch.put_off);
-        members.flat_map(|member| self.batches.of_rank(member.global)).filter(blocks).collect()
+        members.flat_map(|member| self.batches.blocking(member.global)).collect()
     }
 
     fn tell_asymmetry(&mut self, now: HostTime, closure: &Closure) {
@@ -626,7 +521,7 @@ impl Coordinator {
     }
 
     /// Whether an operation is the oldest of its queue.
-    fn is_front(&self, key: Key) -> bool {
+    pub(crate) fn is_front(&self, key: Key) -> bool {
         let Some(comm) = self.comms.get(&key.comm()) else { return false };
         match key {
             Key::Order(_, number) => comm.order.base == number,
@@ -639,7 +534,7 @@ impl Coordinator {
 
     /// Runs the closure's matched operations, those of one queue in order; gives the ranks that took part, none
     /// where nothing ran.
-    fn run_ready(&mut self, now: HostTime, closure: &Closure) -> BTreeSet<GlobalRank> {
+    pub(crate) fn run_ready(&mut self, now: HostTime, closure: &Closure) -> BTreeSet<GlobalRank> {
         let ranks: BTreeSet<GlobalRank> = closure
             .batches
             .iter()
@@ -679,7 +574,7 @@ impl Coordinator {
             match key {
                 Key::Order(comm, _) => self.run_front(now, comm),
                 Key::Exchange(comm, _) => self.run_exchange(now, comm),
-                Key::Pair(comm, ends, number) => pairs.extend(self.take_pair(comm, ends, number)),
+                Key::Pair(comm, ends, number) => pairs.extend(self.take_pair(now, comm, ends, number)),
                 Key::Await(comm, rank, number) => self.run_await(now, comm, rank, number),
                 Key::Free(_) => {}
             }
@@ -689,13 +584,13 @@ impl Coordinator {
     }
 
     /// Whether no batch of an operation has an earlier one of its own thread before it.
-    fn is_next(&self, key: Key) -> bool {
-        self.batches_at(key).into_iter().all(|id| self.batches.predecessors(id).next().is_none())
+    pub(crate) fn is_next(&self, key: Key) -> bool {
+        self.batches_at(key).into_iter().all(|id| self.batches.is_head(id))
     }
 
-    pub(crate) fn mark_released(&mut self, batch: BatchId, index: u32) {
+    pub(crate) fn mark_released(&mut self, now: HostTime, batch: BatchId, index: u32) {
         if let Some(batch) = self.batches.by_id.get_mut(&batch) {
-            batch.release(index);
+            batch.release(now, index);
         }
     }
 
@@ -705,124 +600,12 @@ impl Coordinator {
         let (peer, request) = (batch.peer, batch.request);
         let untold = std::mem::take(&mut batch.untold);
         if batch.waiting().next().is_none() {
-            let parts = self.batches.remove(id).map_or_else(Vec::new, |batch| batch.parts);
+            let parts = self.batches.retire(now, id).map_or_else(Vec::new, |batch| batch.parts);
             self.book_plain(now, &parts);
             self.reply(peer, request, ToRank::Go(Release::Rest));
         } else if !untold.is_empty() {
             self.reply(peer, request, ToRank::Go(Release::Some(untold)));
         }
-    }
-
-    fn pairs_watch(&mut self, at: HostTime) {
-        if self.pairs_at.is_none() {
-            self.pairs_at = Some(at);
-            self.deadlines.set(at, Due::Pairs);
-        }
-    }
-
-    /// Matched pairs have waited long enough for the rest of their groups.
-    pub(crate) fn pairs_due(&mut self, now: HostTime) {
-        self.pairs_at = None;
-        let (mut ripe, mut next) = (Closure::default(), None::<HostTime>);
-        for batch in self.batches.by_id.values() {
-            for op in batch.waiting() {
-                let Key::Pair(comm, ends, number) = op.key else { continue };
-                let pair = self.comms.get(&comm).and_then(|comm| comm.pairs.get(ends, number));
-                let Some(due) = pair.and_then(|pair| pair.matched_at()).map(|at| at + PAIR_PATIENCE) else {
-                    continue;
-                };
-                if due <= now {
-                    ripe.keys.insert(op.key);
-                } else {
-                    next = Some(next.map_or(due, |next| next.min(due)));
-                }
-            }
-        }
-        for &key in &ripe.keys {
-            ripe.batches.extend(self.batches_at(key));
-        }
-        let ranks = self.run_ready(now, &ripe);
-        self.release_from(now, self.unblocked(&ripe, &ranks));
-        if let Some(next) = next {
-            self.pairs_watch(next);
-        }
-    }
-
-    /// Keeps a communicator's deadline on what has waited longest in it.
-    pub(crate) fn watch(&mut self, now: HostTime, id: CommId) {
-        let timeout = self.timeout_of(id);
-        let notice_after = self.options.notice_after;
-        let Some(comm) = self.comms.get_mut(&id) else { return };
-        if comm.fault.is_some() || comm.due_at.is_some() || comm.is_idle() {
-            return;
-        }
-        let (due, notice) = (now + timeout, now + notice_after);
-        comm.due_at = Some(due);
-        self.deadlines.set(due, Due::Operation(id));
-        if comm.notice_at.is_none() {
-            comm.notice_at = Some(notice);
-            self.deadlines.set(notice, Due::Notice(id));
-        }
-    }
-
-    /// How long this communicator's operations may wait at first: the environment's word, else the built-in.
-    pub(crate) fn timeout_of(&self, id: CommId) -> HostSpan {
-        self.comms.get(&id).and_then(|comm| comm.timeout).unwrap_or(self.options.stuck_timeout)
-    }
-
-    pub(crate) fn operation_due(&mut self, now: HostTime, id: CommId) {
-        let timeout = self.timeout_of(id);
-        let Some(comm) = self.comms.get_mut(&id) else { return };
-        comm.due_at = None;
-        let Some((first_at, _)) = comm.oldest() else { return };
-        let since = first_at.max(comm.moved_at);
-        let patient = comm.timeout.is_none();
-        if since + timeout > now {
-            return self.operation_again(id, since + timeout);
-        }
-        let missed = self.missed(id);
-        // A rank that lives and is not itself blocked here may be computing: NCCL would wait, and so do we.
-        let deadline = since + self.options.patience;
-        if patient && now < deadline && self.all_compute(&missed) {
-            return self.operation_again(id, deadline);
-        }
-        let fault = Fault::system(sentence::late(self, &self.comms[&id], now.since(first_at)));
-        // Where the operation is complete and only tied to one that is not, that one's communicator is the
-        // culprit, and takes this one with it.
-        let (culprit, ranks) =
-            missed.into_iter().next().map_or((id, Vec::new()), |missed| (missed.key.comm(), missed.ranks));
-        self.fail_comm(now, culprit, FailureKind::CollectiveTimeout, fault, &ranks);
-    }
-
-    fn operation_again(&mut self, id: CommId, at: HostTime) {
-        if let Some(comm) = self.comms.get_mut(&id) {
-            comm.due_at = Some(at);
-            self.deadlines.set(at, Due::Operation(id));
-        }
-    }
-
-    /// What keeps a communicator's oldest operation: itself, if ranks are missing from it; else the operations
-    /// it is tied to that miss ranks.
-    pub(crate) fn missed(&self, id: CommId) -> Vec<Missed> {
-        let Some((_, oldest)) = self.comms.get(&id).and_then(Comm::oldest) else { return Vec::new() };
-        let itself = self.missing(oldest);
-        if !itself.is_empty() {
-            return vec![Missed { key: oldest, ranks: itself }];
-        }
-        let closure = self.closure(Start::Key(oldest));
-        let missed = closure.keys.iter().map(|&key| Missed { key, ranks: self.missing(key) });
-        missed.filter(|missed| !missed.ranks.is_empty()).collect()
-    }
-
-    /// Whether there are missing ranks, and all of them compute.
-    fn all_compute(&self, missed: &[Missed]) -> bool {
-        let occupations = Occupations::of(self);
-        let mut ranks =
-            missed.iter().flat_map(|missed| missed.ranks.iter().map(|&rank| (missed.key.comm(), rank)));
-        !missed.is_empty()
-            && ranks.all(|(comm, rank)| {
-                self.comms.get(&comm).is_some_and(|comm| self.is_computing(&occupations, comm, rank))
-            })
     }
 
     /// The first call of a submission that has not been released.
@@ -850,29 +633,11 @@ impl Coordinator {
         }
     }
 
-    pub(crate) fn notice_due(&mut self, now: HostTime, id: CommId) {
-        let (after, again) = (self.options.notice_after, now + self.options.notice_again);
-        let Some(comm) = self.comms.get_mut(&id) else { return };
-        comm.notice_at = None;
-        let Some((first_at, key)) = comm.oldest() else { return };
-        let is_early = first_at + after > now;
-        let next = if is_early { first_at + after } else { again };
-        comm.notice_at = Some(next);
-        self.deadlines.set(next, Due::Notice(id));
-        if is_early {
-            return;
-        }
-        let teller = self.batches_at(key).first().and_then(|id| self.batches.by_id.get(id));
-        let Some(peer) = teller.map(|batch| batch.peer) else { return };
-        let text = sentence::waiting(self, &self.comms[&id], now.since(first_at));
-        self.reply(peer, 0, ToRank::Notice(text));
-    }
-
     /// Two ranks' calls differ: wait a little for the others, so that the sentence can name everybody.
     fn conflict_seen(&mut self, now: HostTime, id: CommId) {
         let at = now + self.options.conflict_grace;
         let Some(comm) = self.comms.get_mut(&id) else { return };
-        if comm.conflict_at.is_none() && comm.fault.is_none() {
+        if comm.conflict_at.is_none() && comm.takes_calls() {
             comm.conflict_at = Some(at);
             self.deadlines.set(at, Due::Conflict(id));
         }
@@ -902,12 +667,22 @@ impl Coordinator {
         let mut touched = closure.comms();
         for batch in closure.batches {
             if let Some(batch) = self.batches.remove(batch) {
+                self.batches.freed.extend(batch.ranks.iter().copied());
                 touched.extend(batch.waiting().map(|op| op.key.comm()));
                 self.reply(batch.peer, batch.request, ToRank::Failed(fault.clone()));
             }
         }
         touched.remove(&id);
         touched
+    }
+
+    /// What ranks called after something that has failed may be complete already. Not before all that fails with
+    /// it has failed.
+    pub(crate) fn release_freed(&mut self, now: HostTime) {
+        while let Some(rank) = self.batches.freed.pop_first() {
+            let starts = self.batches.heads(rank).flat_map(|batch| self.starts(batch)).collect();
+            self.release_from(now, starts);
+        }
     }
 
     /// Drops a dead process's batches, so that nothing is released to it.
@@ -951,25 +726,35 @@ fn check_shape(comm: &Comm, action: &Action, ops: usize) -> Result<(), Fault> {
     }
 }
 
+/// Whether an operation takes a place in its communicator's order.
+fn is_of_all_ranks(action: &Action) -> bool {
+    match action {
+        Action::Transfer(_) | Action::Put { .. } | Action::Await(_) => false,
+        Action::Collective(descriptor) => descriptor.op != Collective::AllToAll,
+        _ => true,
+    }
+}
+
+/// A send and a receive of different sizes, described while both are there.
+#[derive(Debug)]
+struct Misfit {
+    comm: CommId,
+    ends: Ends,
+    text: String,
+}
+
 /// Where a search for what may run begins.
 #[derive(Clone, Copy, Debug)]
-enum Start {
+pub(crate) enum Start {
     Batch(BatchId),
     Key(Key),
 }
 
-/// An operation that misses ranks.
-#[derive(Debug)]
-pub(crate) struct Missed {
-    pub(crate) key: Key,
-    pub(crate) ranks: Vec<Rank>,
-}
-
 /// Batches tied to one another, and their operations.
 #[derive(Debug, Default)]
-struct Closure {
-    batches: BTreeSet<BatchId>,
-    keys: BTreeSet<Key>,
+pub(crate) struct Closure {
+    pub(crate) batches: BTreeSet<BatchId>,
+    pub(crate) keys: BTreeSet<Key>,
     /// Whether earlier submissions of the same threads belong to it.
     in_order: bool,
     /// Whether all of it is matched.
@@ -977,19 +762,20 @@ struct Closure {
 }
 
 impl Closure {
-    fn comms(&self) -> BTreeSet<CommId> {
+    pub(crate) fn comms(&self) -> BTreeSet<CommId> {
         self.keys.iter().map(|key| key.comm()).collect()
     }
 }
 
 impl Comm {
-    /// A rank that has left and that an operation of `rank` cannot do without.
-    fn leaver_needed(&self, rank: Rank, action: &Action) -> Option<Rank> {
-        let left = |other: Rank| {
-            self.members.get(other.index()).is_some_and(|member| member.standing == Standing::Left)
-        };
+    /// A rank that takes no part any more and that an operation of `rank` cannot do without, where `earlier`
+    /// operations of all ranks come before it in its submission.
+    fn leaver_needed(&self, rank: Rank, earlier: u64, action: &Action) -> Option<Rank> {
+        let mut departed = self.departed();
         match action {
             Action::Transfer(transfer) => {
+                let left = self.members.get(transfer.peer.index());
+                let left = left.is_some_and(|member| member.standing != Standing::Member);
                 // What it called before it left still pairs.
                 let ends = Ends::of(rank, transfer);
                 let is_there = || {
@@ -1001,12 +787,32 @@ impl Comm {
                             }
                     })
                 };
-                Some(transfer.peer).filter(|&peer| left(peer) && !is_there())
+                Some(transfer.peer).filter(|_| left && !is_there())
             }
-            Action::Put { peer, .. } => Some(*peer).filter(|&peer| left(peer)),
-            Action::Await(_) => None,
-            _ => (0..self.size()).map(Rank::from_index).find(|&other| left(other)),
+            Action::Put { peer, .. } => departed.find(|other| other == peer),
+            Action::Await(awaited) => {
+                let mut departed = departed.peekable();
+                departed.peek()?;
+                let short = self.signals.short_of(rank, awaited);
+                departed.find(|other| short.contains(other))
+            }
+            // What it called before it left counts: its next call is the first that it will not make.
+            Action::Collective(descriptor) if descriptor.op == Collective::AllToAll => {
+                departed.find(|other| {
+                    self.members[other.index()].next_exchange <= self.members[rank.index()].next_exchange
+                })
+            }
+            _ => departed
+                .find(|other| self.members[other.index()].next <= self.members[rank.index()].next + earlier),
         }
+    }
+
+    /// Operations that a rank has submitted and that have not run. An all-to-all may become the sends and
+    /// receives that it stands for, and those take a place each.
+    fn ahead(&self, rank: Rank) -> u64 {
+        let member = &self.members[rank.index()];
+        let exchanges = member.next_exchange - self.exchanges.base;
+        member.next - self.order.base + 2 * exchanges + self.pairs.halves() + self.signals.waits_of(rank)
     }
 }
 

@@ -7,9 +7,10 @@ use fakegpu_proto::{Action, Fault, Lane, StagingKind};
 use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SessionId, VirtualTime};
 
 use crate::barrier::Barrier;
-use crate::batch::{BatchId, Key};
+use crate::batches::{BatchId, Key};
 use crate::derive::Shrinking;
 use crate::pairs::{Pairs, Signals};
+use crate::rendezvous::FailedAttempt;
 
 /// One rank of a communicator.
 #[derive(Debug)]
@@ -77,6 +78,11 @@ impl Slot {
             .filter_map(|(rank, entry)| Some((Rank::from_index(rank), entry.as_ref()?)))
     }
 
+    /// What its first caller called.
+    pub(crate) fn action(&self) -> Option<Action> {
+        self.present().next().map(|(_, entry)| entry.action.clone())
+    }
+
     pub(crate) fn missing(&self) -> Vec<Rank> {
         (0..self.entries.len()).filter(|&rank| self.entries[rank].is_none()).map(Rank::from_index).collect()
     }
@@ -87,6 +93,8 @@ impl Slot {
 pub(crate) struct Lineup {
     pub(crate) slots: VecDeque<Slot>,
     pub(crate) base: u64,
+    /// When the last one was released.
+    moved_at: HostTime,
 }
 
 impl Lineup {
@@ -109,9 +117,10 @@ impl Lineup {
         conflicts
     }
 
-    fn retire(&mut self) -> Option<Slot> {
+    fn retire(&mut self, now: HostTime) -> Option<Slot> {
         let slot = self.slots.pop_front()?;
         self.base += 1;
+        self.moved_at = now;
         Some(slot)
     }
 }
@@ -124,6 +133,8 @@ const HISTORY: usize = 64;
 pub(crate) struct Comm {
     pub(crate) id: CommId,
     pub(crate) members: Vec<MemberState>,
+    /// How many of them take no part any more.
+    pub(crate) departures: usize,
     pub(crate) nodes: Vec<NodeIndex>,
     pub(crate) staging: Staging,
     pub(crate) fault: Option<Fault>,
@@ -139,6 +150,8 @@ pub(crate) struct Comm {
     pub(crate) signals: Signals,
     /// Operations of all ranks that have run.
     pub(crate) ran: u64,
+    /// Pairs of a send and a receive that have run and belong to none of those.
+    pub(crate) transfers: u64,
     pub(crate) history: VecDeque<Action>,
     /// How it came to be, and its name.
     pub(crate) origin: Origin,
@@ -147,24 +160,52 @@ pub(crate) struct Comm {
     pub(crate) revoked: bool,
     /// Ranks that are about to leave some others behind.
     pub(crate) shrinking: Option<Shrinking>,
+    /// The last attempt of that, where it failed before all had come.
+    pub(crate) shrink_failed: Option<FailedAttempt>,
     /// How many times it has grown: the meetings of its ranks and the newcomers are numbered.
     pub(crate) grown: u64,
-    /// Other communicators that share ranks and were found to be used concurrently.
-    pub(crate) crossed: BTreeSet<CommId>,
+    pub(crate) crossings: Crossings,
     pub(crate) types_told: bool,
+    /// Whether it was said that ranks use it although others have left it.
+    pub(crate) leave_told: bool,
     /// When the operation that is running, or ran last, ends in the model.
     pub(crate) busy_until: VirtualTime,
     pub(crate) busy_from: VirtualTime,
     /// When ranks must have told of their staging.
     pub(crate) staging_at: Option<HostTime>,
-    /// When anything was last released: the patience of what waits begins there, however long it queued.
-    pub(crate) moved_at: HostTime,
     pub(crate) due_at: Option<HostTime>,
     pub(crate) notice_at: Option<HostTime>,
     pub(crate) conflict_at: Option<HostTime>,
     pub(crate) asymmetry_told: bool,
     /// When the relay gave up, and why.
     pub(crate) stream_fault: Option<(HostTime, String)>,
+}
+
+/// Other communicators that share ranks with one, and that ranks call concurrently in different orders.
+#[derive(Debug, Default)]
+pub(crate) struct Crossings {
+    /// Those that were told of and still exist.
+    with: BTreeSet<CommId>,
+    told: u32,
+}
+
+impl Crossings {
+    /// Crossings that are told of one communicator: a program may make and end others without end.
+    const TOLD_MAX: u32 = 16;
+
+    /// Whether there is something to tell of this one.
+    pub(crate) fn is_news(&self, other: CommId) -> bool {
+        self.told < Self::TOLD_MAX && !self.with.contains(&other)
+    }
+
+    pub(crate) fn tell(&mut self, other: CommId) {
+        self.with.insert(other);
+        self.told += 1;
+    }
+
+    pub(crate) fn forget(&mut self, other: CommId) {
+        self.with.remove(&other);
+    }
 }
 
 /// How far the making of a communicator's staging has come.
@@ -193,6 +234,27 @@ impl Comm {
         self.members.len()
     }
 
+    /// Whether anything may wait in it: operations, or, once it was revoked, splits.
+    pub(crate) fn takes_calls(&self) -> bool {
+        self.fault.is_none() || self.revoked
+    }
+
+    /// The ranks that take no part any more.
+    pub(crate) fn departed(&self) -> impl Iterator<Item = Rank> {
+        // Every call asks, and mostly all are there.
+        let members = if self.departures == 0 { &[][..] } else { &self.members };
+        let gone = members.iter().enumerate().filter(|(_, member)| member.standing != Standing::Member);
+        gone.map(|(rank, _)| Rank::from_index(rank))
+    }
+
+    /// A member takes no part any more.
+    pub(crate) fn depart(&mut self, rank: Rank, how: Standing) {
+        if let Some(member) = self.members.get_mut(rank.index()) {
+            self.departures += usize::from(member.standing == Standing::Member);
+            member.standing = how;
+        }
+    }
+
     /// Puts a rank's call into the communicator's order; where it stands and whether it conflicts with another's.
     pub(crate) fn enqueue(&mut self, rank: Rank, entry: Entry) -> (Key, bool) {
         let size = self.members.len();
@@ -212,26 +274,27 @@ impl Comm {
     }
 
     /// Takes the oldest operation of the order, which has been released.
-    pub(crate) fn retire(&mut self) -> Option<Slot> {
-        let slot = self.order.retire()?;
-        self.remember(&slot);
+    pub(crate) fn retire(&mut self, now: HostTime) -> Option<Slot> {
+        let slot = self.order.retire(now)?;
+        self.remember(slot.action());
         Some(slot)
     }
 
     /// The same for all-to-alls.
-    pub(crate) fn retire_exchange(&mut self) -> Option<Slot> {
-        let slot = self.exchanges.retire()?;
-        self.remember(&slot);
+    pub(crate) fn retire_exchange(&mut self, now: HostTime) -> Option<Slot> {
+        let slot = self.exchanges.retire(now)?;
+        self.remember(slot.action());
         Some(slot)
     }
 
-    fn remember(&mut self, slot: &Slot) {
+    /// An operation of all ranks has run.
+    pub(crate) fn remember(&mut self, action: Option<Action>) {
         self.ran += 1;
-        if let Some(entry) = slot.entries.iter().flatten().next() {
+        if let Some(action) = action {
             if self.history.len() == HISTORY {
                 self.history.pop_front();
             }
-            self.history.push_back(entry.action.clone());
+            self.history.push_back(action);
         }
     }
 
@@ -268,8 +331,19 @@ impl Comm {
             && self.signals.iter().next().is_none()
     }
 
+    /// When the queue of an operation last moved.
+    pub(crate) fn moved_at(&self, key: Key) -> HostTime {
+        match key {
+            Key::Order(..) => self.order.moved_at,
+            Key::Exchange(..) => self.exchanges.moved_at,
+            Key::Pair(_, ends, _) => self.pairs.moved_at(ends),
+            Key::Await(_, rank, _) => self.signals.moved_at(rank),
+            Key::Free(_) => HostTime::ZERO,
+        }
+    }
+
     /// What waits at the head of each queue, with the time its first call came.
-    fn heads(&self) -> impl Iterator<Item = (HostTime, Key)> + '_ {
+    pub(crate) fn heads(&self) -> impl Iterator<Item = (HostTime, Key)> + '_ {
         let order =
             self.order.slots.front().map(|slot| (slot.first_at, Key::Order(self.id, self.order.base)));
         let exchange = self
@@ -284,11 +358,6 @@ impl Comm {
         let signals =
             self.signals.iter().map(|(rank, number, wait)| (wait.at, Key::Await(self.id, rank, number)));
         order.into_iter().chain(exchange).chain(pairs).chain(signals)
-    }
-
-    /// What has waited longest, and since when.
-    pub(crate) fn oldest(&self) -> Option<(HostTime, Key)> {
-        self.heads().min()
     }
 
     /// Every key that waits.

@@ -8,7 +8,7 @@ use fakegpu_proto::{
 };
 use fakegpu_units::{CommId, GlobalRank, HostTime, Rank, SeqNo, VirtualTime};
 
-use crate::batch::Batches;
+use crate::batches::Batches;
 use crate::comm::Comm;
 use crate::deadline::{Deadlines, Due};
 use crate::recorder::Recorder;
@@ -97,8 +97,8 @@ pub struct Coordinator {
     pub(crate) recorder: Recorder,
     pub(crate) text_comms: TextComms,
     pub(crate) deadlines: Deadlines,
-    /// When matched pairs are looked at, and when a circle of waits is looked for.
-    pub(crate) pairs_at: Option<HostTime>,
+    /// When matched operations are looked at, and when a circle of waits is looked for.
+    pub(crate) ripe_at: Option<HostTime>,
     pub(crate) deadlock_at: Option<HostTime>,
     pub(crate) clocks: BTreeMap<GlobalRank, VirtualTime>,
     pub(crate) comms_made: u64,
@@ -135,7 +135,7 @@ impl Coordinator {
             recorder: Recorder::default(),
             text_comms: TextComms::default(),
             deadlines: Deadlines::default(),
-            pairs_at: None,
+            ripe_at: None,
             deadlock_at: None,
             clocks: BTreeMap::new(),
             comms_made: 0,
@@ -219,12 +219,14 @@ impl Coordinator {
                 self.reply(peer, request, ToRank::Done);
             }
         }
+        self.release_freed(now);
     }
 
     /// A connection broke the protocol: it is told why and closed; nobody else is touched.
     pub fn handle_nonsense(&mut self, now: HostTime, peer: PeerId, why: &str) {
         if self.peers.peer(peer).is_some() {
             self.refuse(now, peer, 0, Fault::usage(why));
+            self.release_freed(now);
         }
     }
 
@@ -233,6 +235,7 @@ impl Coordinator {
         self.text_comms.forget_waiter(peer);
         if let Some(session) = self.peers.remove(peer, Ending::Died) {
             self.session_ended(now, &session);
+            self.release_freed(now);
         }
     }
 
@@ -255,9 +258,10 @@ impl Coordinator {
                 Due::Notice(comm) => self.notice_due(now, comm),
                 Due::JoinNotice(key) => self.join_notice_due(now, &key),
                 Due::Shrink(comm) => self.shrink_due(now, comm),
-                Due::Pairs => self.pairs_due(now),
+                Due::Ripe => self.ripe_due(now),
                 Due::Deadlock => self.deadlock_due(now),
             }
+            self.release_freed(now);
         }
     }
 

@@ -27,8 +27,8 @@ pub(crate) enum Due {
     JoinNotice(RendezvousKey),
     /// Ranks have waited for the rest of a smaller communicator.
     Shrink(CommId),
-    /// Matched pairs have waited for the rest of their groups.
-    Pairs,
+    /// Matched operations have waited for the rest of their groups.
+    Ripe,
     /// Ranks have stood still long enough to look for a circle.
     Deadlock,
 }

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fakegpu_proto::Fault;
 use fakegpu_proto::event::FailureKind;
-use fakegpu_units::{GlobalRank, HostSpan, HostTime, Rank};
+use fakegpu_units::{GlobalRank, HostSpan, HostTime, Rank, SessionId};
 
 use crate::Coordinator;
-use crate::batch::{BatchId, Key};
+use crate::batches::{BatchId, Key};
 use crate::deadline::Due;
 use crate::run::wanted;
 
@@ -30,6 +30,9 @@ pub(crate) struct Link {
     for_rank: Rank,
     pub(crate) for_global: GlobalRank,
 }
+
+/// The threads that have stood long enough, each with its call.
+type Held = BTreeMap<(SessionId, u64), BatchId>;
 
 impl Coordinator {
     /// Looks for a circle once what waits now has stood long enough.
@@ -57,9 +60,11 @@ impl Coordinator {
 
     /// The ranks that can never act again, in order.
     fn stuck(&self, now: HostTime) -> Vec<GlobalRank> {
+        let mut held = self.batches.held_threads();
+        held.retain(|_, id| self.batches.by_id.get(id).is_some_and(|batch| batch.at + STANDSTILL <= now));
         let mut calls: BTreeMap<GlobalRank, Vec<BatchId>> = BTreeMap::new();
-        for (rank, _) in self.batches.by_rank() {
-            if let Some(blocking) = self.blocking_calls(now, rank) {
+        for rank in self.batches.ranks() {
+            if let Some(blocking) = self.blocking_calls(&held, rank) {
                 calls.insert(rank, blocking);
             }
         }
@@ -83,15 +88,9 @@ impl Coordinator {
     }
 
     /// The calls that hold up a rank's threads, one a thread; `None` where one of them may still act.
-    fn blocking_calls(&self, now: HostTime, rank: GlobalRank) -> Option<Vec<BatchId>> {
+    fn blocking_calls(&self, held: &Held, rank: GlobalRank) -> Option<Vec<BatchId>> {
         let record = self.recorder.get(rank).filter(|record| !record.is_crowded())?;
-        let held = |thread: &(fakegpu_units::SessionId, u64)| {
-            let mut theirs = self.batches.by_id.iter().filter(|(_, batch)| {
-                (batch.session, batch.thread) == *thread && !batch.put_off && batch.at + STANDSTILL <= now
-            });
-            theirs.next().map(|(&id, _)| id)
-        };
-        record.threads.iter().map(held).collect()
+        record.threads.iter().map(|thread| held.get(thread).copied()).collect()
     }
 
     /// Whom a batch waits for.

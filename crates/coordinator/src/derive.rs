@@ -6,13 +6,13 @@ use fakegpu_proto::event::FailureKind;
 use fakegpu_proto::{
     Action, EventKind, Fault, Member, Origin, ShrinkComm, StagingKind, ToRank, UniqueId, Window,
 };
-use fakegpu_units::{CommId, HostSpan, HostTime, Rank, Ranks};
+use fakegpu_units::{CommId, HostSpan, HostTime, Rank, Ranks, SessionId};
 
-use crate::comm::{Comm, Entry, Slot, Staging};
+use crate::comm::{Comm, Entry, Slot, Staging, Standing};
 use crate::coordinator::cut_short;
 use crate::deadline::Due;
-use crate::rendezvous::{Founding, Seat};
-use crate::{Coordinator, PeerId};
+use crate::rendezvous::{FailedAttempt, Founding, Seat};
+use crate::{Coordinator, PeerId, sentence};
 
 /// Names of communicators are cut to this many characters.
 const NAME_MAX: usize = 64;
@@ -55,9 +55,23 @@ impl Coordinator {
             });
             let seats = members.into_iter().filter_map(|(_, rank, entry)| self.seat_of(parent, rank, entry));
             let seats: Vec<Seat> = seats.collect();
+            if seats.len() != ranks.len() {
+                // Whoever is missing here is missing from its communicator, and the rest would move up.
+                self.refuse_split(parent, seats);
+                continue;
+            }
             let Some(members) = self.members_of(parent, &ranks) else { continue };
             let origin = Origin::Split { parent, color };
             self.found(now, Founding { seats, members, origin, name });
+        }
+    }
+
+    fn refuse_split(&mut self, parent: CommId, seats: Vec<Seat>) {
+        let fault = Fault::remote(format!(
+            "a rank is gone that called ncclCommSplit on communicator {parent} as well"
+        ));
+        for seat in seats {
+            self.reply(seat.peer, seat.request, ToRank::Failed(fault.clone()));
         }
     }
 
@@ -144,6 +158,9 @@ impl Coordinator {
         let Some(session) = self.peers.session(peer) else { return };
         let timeout = session.hello.join_timeout_ms.map_or(self.options.join_timeout, HostSpan::from_millis);
         let session = session.id;
+        if let Some(fault) = self.late_to_shrink(now, timeout, &shrink, session) {
+            return self.reply(peer, request, ToRank::Failed(fault));
+        }
         if shrink.abort && self.comms.get(&parent).is_some_and(|comm| comm.fault.is_none()) {
             let name = self.comms[&parent].member_name(shrink.rank);
             let fault = Fault::remote(format!(
@@ -177,9 +194,25 @@ impl Coordinator {
                 "ranks disagree on whom ncclCommShrink leaves out of communicator {parent}: rank {} excludes {}, others {}",
                 shrink.rank, lists.1, lists.0
             ));
-            return self.fail_shrinking(parent, &fault);
+            return self.fail_shrinking_for_all(now, parent, &fault, &[]);
         }
         self.shrink_if_complete(now, parent);
+    }
+
+    /// What a rank is told that comes to a smaller communicator after its making has failed.
+    fn late_to_shrink(
+        &mut self,
+        now: HostTime,
+        memory: HostSpan,
+        shrink: &ShrinkComm,
+        session: SessionId,
+    ) -> Option<Fault> {
+        let comm = self.comms.get_mut(&shrink.parent)?;
+        let news = comm.shrink_failed.as_mut()?.news(now, memory, (session, shrink.rank));
+        if news.is_none() {
+            comm.shrink_failed = None;
+        }
+        news
     }
 
     fn check_shrink(&self, peer: PeerId, shrink: &ShrinkComm) -> Result<(), Fault> {
@@ -189,6 +222,17 @@ impl Coordinator {
         }
         if matches!(comm.staging, Staging::Mapping { .. }) {
             return Err(Fault::usage(format!("communicator {} is not ready yet", shrink.parent)));
+        }
+        if let Some(gone) = comm.departed().find(|rank| !shrink.exclude.contains(rank)) {
+            let how = match comm.members[gone.index()].standing {
+                Standing::Dead => "has died",
+                Standing::Left | Standing::Member => "has left it",
+            };
+            return Err(Fault::remote(format!(
+                "ncclCommShrink of communicator {} needs {}, which {how}: leave it out, too",
+                shrink.parent,
+                comm.member_name(gone)
+            )));
         }
         let size = comm.size();
         let bad = shrink.exclude.iter().find(|rank| rank.index() >= size || **rank == shrink.rank);
@@ -225,9 +269,10 @@ impl Coordinator {
     pub(crate) fn shrink_due(&mut self, now: HostTime, parent: CommId) {
         let Some(comm) = self.comms.get(&parent) else { return };
         let Some(shrinking) = &comm.shrinking else { return };
+        let excluded = shrinking.exclude.clone();
         let missing: Vec<String> = (0..comm.size())
             .map(Rank::from_index)
-            .filter(|rank| !shrinking.exclude.contains(rank) && !shrinking.by_rank.contains_key(rank))
+            .filter(|rank| !excluded.contains(rank) && !shrinking.by_rank.contains_key(rank))
             .map(|rank| comm.member_name(rank))
             .collect();
         let fault = Fault::system(format!(
@@ -235,7 +280,21 @@ impl Coordinator {
             now.since(shrinking.first_at),
             missing.join(", ")
         ));
-        self.fail_shrinking(parent, &fault);
+        self.fail_shrinking_for_all(now, parent, &fault, &excluded);
+    }
+
+    /// Ends the wait for a smaller communicator, also for the ranks that have yet to come to it; but for those
+    /// that all leave out.
+    fn fail_shrinking_for_all(&mut self, now: HostTime, parent: CommId, fault: &Fault, excluded: &[Rank]) {
+        let Some(comm) = self.comms.get_mut(&parent) else { return };
+        let Some(shrinking) = &comm.shrinking else { return };
+        let told = shrinking.by_rank.values().map(|seat| seat.session).collect();
+        let absent = (0..comm.members.len())
+            .map(Rank::from_index)
+            .filter(|rank| !excluded.contains(rank) && !shrinking.by_rank.contains_key(rank))
+            .collect();
+        comm.shrink_failed = Some(FailedAttempt { at: now, fault: fault.clone(), told, absent });
+        self.fail_shrinking(parent, fault);
     }
 
     /// Ends the wait for a smaller communicator.
@@ -274,16 +333,36 @@ impl Coordinator {
         rank: Rank,
         unique_id: UniqueId,
     ) {
-        let outcome = match self.owned(peer, id, rank) {
-            Ok(comm) => comm.fault.clone().map_or_else(|| Ok(grow_key(comm)), Err),
-            Err(fault) => Err(fault),
-        };
+        let outcome =
+            self.owned(peer, id, rank).and_then(|comm| match (&comm.fault, comm.departed().next()) {
+                (Some(fault), _) => Err(fault.clone()),
+                (None, Some(leaver)) => Err(sentence::cannot_grow(comm, leaver)),
+                (None, None) => Ok(grow_key(comm)),
+            });
         match outcome {
             Ok(key) => {
+                // With a new id they try anew, whatever became of the last.
+                self.rendezvous.begin_anew(&key);
                 self.rendezvous.alias(unique_id, key);
                 self.reply(peer, request, ToRank::Done);
             }
             Err(fault) => self.reply(peer, request, ToRank::Failed(fault)),
+        }
+    }
+
+    /// A communicator's ranks and its newcomers need not wait for one another any more.
+    pub(crate) fn fail_growth(&mut self, now: HostTime, id: CommId, failure: FailureKind, fault: &Fault) {
+        if let Some(key) = self.comms.get(&id).map(grow_key) {
+            self.fail_meeting(now, &key, failure, fault.clone(), (&[], None));
+        }
+    }
+
+    /// Ranks have left: the communicator does not grow, unless they had come to that already.
+    pub(crate) fn growing_without(&mut self, now: HostTime, id: CommId, gone: &[Rank], what: &str) {
+        let Some(key) = self.comms.get(&id).map(grow_key) else { return };
+        if self.rendezvous.misses(&key, gone) {
+            let fault = Fault::remote(format!("{what} while communicator {id} was growing"));
+            self.fail_growth(now, id, FailureKind::RankLeft, &fault);
         }
     }
 

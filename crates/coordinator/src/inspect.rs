@@ -49,7 +49,7 @@ impl Coordinator {
         match occupations.get(rank) {
             Some(occupation) => sentence::waits_in(self, occupation),
             None if self.world.placed(rank).is_none() => "gone".to_owned(),
-            None => "outside NCCL".to_owned(),
+            None => sentence::outside(self, rank),
         }
     }
 
@@ -60,7 +60,7 @@ impl Coordinator {
             Staging::Ready(StagingKind::Streamed) => "streamed",
             Staging::Ready(StagingKind::Off) => "off",
         };
-        let oldest = comm.oldest().map(|(_, key)| key);
+        let oldest = self.longest(comm.id).map(|(_, key)| key);
         let misses = oldest.map_or_else(Vec::new, |key| self.missing(key));
         let call = oldest.and_then(|key| {
             let callers = (0..comm.size()).map(Rank::from_index);

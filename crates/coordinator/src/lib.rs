@@ -26,6 +26,7 @@
 
 mod barrier;
 mod batch;
+mod batches;
 mod comm;
 mod coordinator;
 mod deadline;
@@ -36,6 +37,7 @@ mod membership;
 mod occupation;
 mod options;
 mod pairs;
+mod patience;
 mod recorder;
 mod rendezvous;
 mod run;

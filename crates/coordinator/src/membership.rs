@@ -28,22 +28,19 @@ impl Coordinator {
             let fault = Fault::usage(format!("rank {rank} has left communicator {id} already"));
             return self.reply(peer, request, ToRank::Failed(fault));
         }
-        comm.members[rank.index()].standing = Standing::Left;
-        let name = comm.member_name(rank);
+        comm.depart(rank, Standing::Left);
+        let (name, is_last) = (comm.member_name(rank), comm.is_deserted());
+        let is_sound = comm.fault.is_none();
+        let what = format!("{name} left communicator {id}");
         let aborted = how == Leave::Abort;
         self.event(now, EventKind::CommLeft { comm: id, rank, aborted });
-        self.shrinking_without(id, &[rank], &format!("{name} left communicator {id}"));
-        if aborted && self.comms[&id].fault.is_none() && !self.comms[&id].is_deserted() {
+        self.shrinking_without(id, &[rank], &what);
+        self.growing_without(now, id, &[rank], &what);
+        if aborted && is_sound && !is_last {
             let fault = Fault::remote(format!("{name} aborted communicator {id}"));
             self.fail_comm(now, id, FailureKind::Aborted, fault, &[rank]);
         } else {
-            self.fail_if_missed(
-                now,
-                id,
-                &[rank],
-                &format!("{name} left communicator {id}"),
-                FailureKind::RankLeft,
-            );
+            self.fail_if_missed(now, id, &[rank], &what, FailureKind::RankLeft);
         }
         self.reply(peer, request, ToRank::Done);
         self.bury(id);
@@ -73,27 +70,31 @@ impl Coordinator {
 
     fn comm_without(&mut self, now: HostTime, id: CommId, departed: &Departed, waited: bool) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
-        let gone: Vec<Rank> = comm
-            .ranks_of(departed.session)
-            .into_iter()
-            .filter(|rank| comm.members[rank.index()].standing == Standing::Member)
-            .collect();
+        let theirs = comm.ranks_of(departed.session);
+        let is_member = |rank: &Rank| comm.members[rank.index()].standing == Standing::Member;
+        let members: Vec<Rank> = theirs.iter().copied().filter(is_member).collect();
+        // What a rank called before it left still counts, while its process is there.
+        let gone = if members.is_empty() && waited { theirs } else { members.clone() };
         if gone.is_empty() {
             return;
         }
         let died = departed.ending != Ending::Goodbye;
-        for rank in &gone {
-            comm.members[rank.index()].standing = if died { Standing::Dead } else { Standing::Left };
+        for &rank in &members {
+            comm.depart(rank, if died { Standing::Dead } else { Standing::Left });
         }
         let process = process_name(departed.pid, &departed.program);
         let how = if died { "died" } else { "exited" };
         let what = format!("{} ({process}) {how}", Ranks(&gone));
         self.shrinking_without(id, &gone, &what);
+        if !died {
+            self.growing_without(now, id, &gone, &what);
+        }
         let Some(comm) = self.comms.get_mut(&id) else { return };
-        if died && !comm.is_deserted() && comm.fault.is_none() {
+        let concerns_others = comm.takes_calls() && !comm.is_deserted();
+        if died && concerns_others {
             let fault = Fault::remote(sentence::death(comm, &gone, &process));
             self.fail_comm(now, id, FailureKind::RankDied, fault, &gone);
-        } else if waited && comm.fault.is_none() && !comm.is_deserted() {
+        } else if waited && concerns_others {
             // Its own calls wait with the others' and would be taken for promises.
             let fault = Fault::remote(format!("{what} in the middle of a call on communicator {id}"));
             self.fail_comm(now, id, FailureKind::RankLeft, fault, &gone);
@@ -106,7 +107,7 @@ impl Coordinator {
     /// Fails a communicator only if one of its waiting operations needs a rank that has left.
     fn fail_if_missed(&mut self, now: HostTime, id: CommId, gone: &[Rank], what: &str, failure: FailureKind) {
         let Some(comm) = self.comms.get(&id) else { return };
-        if comm.fault.is_some() {
+        if !comm.takes_calls() {
             return;
         }
         let waited = comm.keys().into_iter().find_map(|key| {
@@ -118,7 +119,7 @@ impl Coordinator {
             Some((key, missing)) => {
                 let callers = (0..comm.size()).map(Rank::from_index).filter(|rank| !missing.contains(rank));
                 let call = callers.filter_map(|rank| self.call_at(key, rank)).next().unwrap_or_default();
-                format!("{what} after operation {} while others wait for it in {call}", comm.ran)
+                format!("{what} {} while others wait for it in {call}", comm.progress())
             }
             None if at_barrier => format!("{what} while others wait for it at a barrier"),
             None if matches!(comm.staging, Staging::Mapping { .. }) => {
@@ -141,36 +142,61 @@ impl Coordinator {
     ) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         if comm.fault.is_some() {
-            return;
+            return self.fail_splits(now, id, failure, &fault, culprits);
         }
         comm.fault = Some(fault.clone());
-        let comm = &self.comms[&id];
+        self.failure_event(now, (id, Some(id)), failure, &fault, culprits);
+        self.fail_tied(now, id, failure, &fault);
+    }
+
+    /// Ends the splits that wait in a revoked communicator, whose own fault stays what it was.
+    fn fail_splits(
+        &mut self,
+        now: HostTime,
+        id: CommId,
+        failure: FailureKind,
+        fault: &Fault,
+        culprits: &[Rank],
+    ) {
+        let waits = self.comms.get(&id).is_some_and(|comm| comm.revoked && !comm.is_idle());
+        if !waits {
+            return;
+        }
+        // It is the communicators in the making that fail.
+        self.failure_event(now, (id, None), failure, fault, culprits);
+        self.fail_batches(id, fault);
+        if let Some(comm) = self.comms.get_mut(&id) {
+            comm.clear();
+        }
+        self.clear_deadlines(id);
+    }
+
+    /// Tells of a failure: whose ranks it concerns, and which communicator has failed by it.
+    fn failure_event(
+        &mut self,
+        now: HostTime,
+        (id, failed): (CommId, Option<CommId>),
+        failure: FailureKind,
+        fault: &Fault,
+        culprits: &[Rank],
+    ) {
+        let Some(comm) = self.comms.get(&id) else { return };
         let history = self.histories(comm, culprits);
-        let globals: Vec<GlobalRank> =
+        let culprits: Vec<GlobalRank> =
             culprits.iter().filter_map(|rank| Some(comm.members.get(rank.index())?.global)).collect();
         self.failures += 1;
-        self.event(
-            now,
-            EventKind::Failure {
-                comm: Some(id),
-                failure,
-                code: fault.code,
-                detail: fault.detail.clone(),
-                culprits: globals,
-                history,
-            },
-        );
-        self.fail_tied(id, &fault);
+        let (code, detail) = (fault.code, fault.detail.clone());
+        self.event(now, EventKind::Failure { comm: failed, failure, code, detail, culprits, history });
     }
 
     /// Ends what waits in a communicator that has failed, and in all that groups tie to it, however far.
-    fn fail_tied(&mut self, id: CommId, fault: &Fault) {
+    fn fail_tied(&mut self, now: HostTime, id: CommId, failure: FailureKind, fault: &Fault) {
         let detail = format!("groups tie it to communicator {id}, which failed: {}", fault.detail);
         let tied_fault = Fault::new(fault.code, detail);
         let mut failing = vec![(id, fault)];
         while let Some((id, fault)) = failing.pop() {
             let tied = self.fail_batches(id, fault);
-            self.poison(id, fault);
+            self.poison(now, id, failure, fault);
             for other in tied {
                 if let Some(comm) = self.comms.get_mut(&other)
                     && comm.fault.is_none()
@@ -192,8 +218,12 @@ impl Coordinator {
         rank: Rank,
         why: &str,
     ) {
+        // Where the relay gave up first, its reason is behind the rank's.
+        let relay = self.comms.get(&id).and_then(|comm| comm.stream_fault.as_ref());
+        let relay = relay.map_or_else(String::new, |(_, why)| format!(" (the coordinator's relay: {why})"));
         self.ended_by(now, (peer, request), (id, rank), FailureKind::Staging, |name| {
-            Fault::system(format!("{name} can move no bytes in communicator {id}: {}", cut_short(why)))
+            let why = cut_short(why);
+            Fault::system(format!("{name} can move no bytes in communicator {id}: {why}{relay}"))
         });
     }
 
@@ -206,21 +236,25 @@ impl Coordinator {
         failure: FailureKind,
         fault: impl FnOnce(&str) -> Fault,
     ) -> bool {
-        let name = match self.owned(peer, id, rank) {
-            Ok(comm) => comm.member_name(rank),
+        let (name, is_revoked) = match self.owned(peer, id, rank) {
+            Ok(comm) => (comm.member_name(rank), comm.revoked),
             Err(fault) => {
                 self.reply(peer, request, ToRank::Failed(fault));
                 return false;
             }
         };
-        self.fail_comm(now, id, failure, fault(&name), &[rank]);
+        // A revoked communicator has ended for all, and what waits in it now is to outlive it.
+        if !is_revoked {
+            self.fail_comm(now, id, failure, fault(&name), &[rank]);
+        }
         self.reply(peer, request, ToRank::Done);
         true
     }
 
     /// Ends everything that waits in a failed communicator and tells its processes.
-    fn poison(&mut self, id: CommId, fault: &Fault) {
+    fn poison(&mut self, now: HostTime, id: CommId, failure: FailureKind, fault: &Fault) {
         self.fail_staging(id, fault);
+        self.fail_growth(now, id, failure, fault);
         if fault.code != fakegpu_proto::Code::RemoteError {
             self.fail_shrinking(id, fault);
         }
@@ -250,6 +284,9 @@ impl Coordinator {
         self.fail_shrinking(id, &Fault::usage("the communicator is gone"));
         self.clear_deadlines(id);
         self.comms.remove(&id);
+        for other in self.comms.values_mut() {
+            other.crossings.forget(id);
+        }
         self.errand(Errand::Detach { comm: id });
     }
 

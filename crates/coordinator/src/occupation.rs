@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fakegpu_units::{CommId, GlobalRank, Rank};
 
 use crate::Coordinator;
-use crate::batch::BatchId;
+use crate::batches::BatchId;
 use crate::comm::{Comm, Staging, Standing};
 
 /// Something a rank waits in.
@@ -37,8 +37,11 @@ impl Occupations {
             by_rank.extend(comm.shrinking_ranks().map(|rank| (rank, Occupation::Shrinking(comm.id))));
             by_rank.extend(comm.barrier_ranks().map(|rank| (rank, Occupation::Barrier(comm.id))));
         }
-        let calls = coordinator.batches.by_rank();
-        by_rank.extend(calls.map(|(rank, batch)| (rank, Occupation::Calls(batch))));
+        for rank in coordinator.batches.ranks() {
+            // A thread that goes on while its call is under way waits in nothing.
+            let oldest = coordinator.batches.blocking(rank).min();
+            by_rank.extend(oldest.map(|batch| (rank, Occupation::Calls(batch))));
+        }
         Self(by_rank)
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use fakegpu_proto::{Awaited, Direction, Transfer};
 use fakegpu_units::{HostTime, Rank};
 
-use crate::batch::BatchId;
+use crate::batches::BatchId;
 
 /// One side of a pair.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,8 @@ struct Queue {
     pairs: VecDeque<Pair>,
     sends: u64,
     recvs: u64,
+    /// When the last one was released, while others wait.
+    moved_at: HostTime,
 }
 
 /// What became of a half that was put in.
@@ -125,19 +127,25 @@ impl Pairs {
     }
 
     /// Takes the oldest pair of these ends, if it is this one and both halves are there.
-    pub(crate) fn take(&mut self, ends: Ends, number: u64) -> Option<Pair> {
+    pub(crate) fn take(&mut self, now: HostTime, ends: Ends, number: u64) -> Option<Pair> {
         let queue = self.by_ends.get_mut(&ends)?;
         if queue.base != number || !queue.pairs.front()?.is_matched() {
             return None;
         }
         let pair = queue.pairs.pop_front()?;
         queue.base += 1;
+        queue.moved_at = now;
         self.halves -= 2;
         if queue.pairs.is_empty() {
             // Both sides stand at the same number now, so they may begin anew at 0 together.
             self.by_ends.remove(&ends);
         }
         Some(pair)
+    }
+
+    /// When a pair of these ends was last released, as far as others still wait.
+    pub(crate) fn moved_at(&self, ends: Ends) -> HostTime {
+        self.by_ends.get(&ends).map_or(HostTime::ZERO, |queue| queue.moved_at)
     }
 
     /// Whether no half waits.
@@ -177,7 +185,16 @@ pub(crate) struct Waiting {
 pub(crate) struct Signals {
     /// By (to, from): signals that nobody has waited for yet.
     unread: BTreeMap<(Rank, Rank), u64>,
-    waiting: BTreeMap<Rank, (u64, VecDeque<Waiting>)>,
+    waiting: BTreeMap<Rank, Waits>,
+}
+
+/// A rank's waits, oldest first; the first has number `base`.
+#[derive(Debug, Default)]
+struct Waits {
+    base: u64,
+    queue: VecDeque<Waiting>,
+    /// When the last one ended.
+    moved_at: HostTime,
 }
 
 impl Signals {
@@ -188,22 +205,42 @@ impl Signals {
 
     /// Queues a wait; gives its number among the rank's.
     pub(crate) fn put(&mut self, rank: Rank, waiting: Waiting) -> u64 {
-        let (base, queue) = self.waiting.entry(rank).or_default();
-        queue.push_back(waiting);
-        *base + queue.len() as u64 - 1
+        let waits = self.waiting.entry(rank).or_default();
+        waits.queue.push_back(waiting);
+        waits.base + waits.queue.len() as u64 - 1
     }
 
     pub(crate) fn get(&self, rank: Rank, number: u64) -> Option<&Waiting> {
-        let (base, queue) = self.waiting.get(&rank)?;
-        queue.get(usize::try_from(number.checked_sub(*base)?).ok()?)
+        let waits = self.waiting.get(&rank)?;
+        waits.queue.get(usize::try_from(number.checked_sub(waits.base)?).ok()?)
+    }
+
+    /// How many waits of a rank have not ended.
+    pub(crate) fn waits_of(&self, rank: Rank) -> u64 {
+        self.waiting.get(&rank).map_or(0, |waits| waits.queue.len() as u64)
+    }
+
+    /// When a wait of a rank last ended.
+    pub(crate) fn moved_at(&self, rank: Rank) -> HostTime {
+        self.waiting.get(&rank).map_or(HostTime::ZERO, |waits| waits.moved_at)
     }
 
     /// The peers whose signals a wait still misses. A later wait of a rank comes after its earlier ones.
     pub(crate) fn missing(&self, rank: Rank, number: u64) -> Vec<Rank> {
-        let Some((base, queue)) = self.waiting.get(&rank) else { return Vec::new() };
-        let through = usize::try_from((number + 1).saturating_sub(*base)).unwrap_or(usize::MAX);
+        let Some(waits) = self.waiting.get(&rank) else { return Vec::new() };
+        let through = usize::try_from((number + 1).saturating_sub(waits.base)).unwrap_or(usize::MAX);
+        self.short(rank, waits.queue.iter().take(through).flat_map(|waiting| &waiting.awaited))
+    }
+
+    /// The peers who have yet to signal before a further wait of a rank could end.
+    pub(crate) fn short_of(&self, rank: Rank, awaited: &[Awaited]) -> Vec<Rank> {
+        let earlier = self.waiting.get(&rank).into_iter().flat_map(|waits| &waits.queue);
+        self.short(rank, earlier.flat_map(|waiting| &waiting.awaited).chain(awaited))
+    }
+
+    fn short<'a>(&self, rank: Rank, awaited: impl Iterator<Item = &'a Awaited>) -> Vec<Rank> {
         let mut wanted: BTreeMap<Rank, u64> = BTreeMap::new();
-        for each in queue.iter().take(through).flat_map(|waiting| &waiting.awaited) {
+        for each in awaited {
             let sum = wanted.entry(each.peer).or_default();
             *sum = sum.saturating_add(each.count);
         }
@@ -212,16 +249,17 @@ impl Signals {
     }
 
     /// Takes a rank's oldest wait, if it is this one and its signals are there.
-    pub(crate) fn take(&mut self, rank: Rank, number: u64) -> Option<Waiting> {
+    pub(crate) fn take(&mut self, now: HostTime, rank: Rank, number: u64) -> Option<Waiting> {
         if !self.missing(rank, number).is_empty() {
             return None;
         }
-        let (base, queue) = self.waiting.get_mut(&rank)?;
-        if *base != number {
+        let waits = self.waiting.get_mut(&rank)?;
+        if waits.base != number {
             return None;
         }
-        let waiting = queue.pop_front()?;
-        *base += 1;
+        let waiting = waits.queue.pop_front()?;
+        waits.base += 1;
+        waits.moved_at = now;
         for each in &waiting.awaited {
             if let Some(unread) = self.unread.get_mut(&(rank, each.peer)) {
                 *unread = unread.saturating_sub(each.count);
@@ -232,8 +270,8 @@ impl Signals {
 
     /// All waits, oldest first for each rank.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Rank, u64, &Waiting)> {
-        self.waiting.iter().flat_map(|(&rank, (base, queue))| {
-            (*base..).zip(queue).map(move |(number, waiting)| (rank, number, waiting))
+        self.waiting.iter().flat_map(|(&rank, waits)| {
+            (waits.base..).zip(&waits.queue).map(move |(number, waiting)| (rank, number, waiting))
         })
     }
 }
@@ -257,12 +295,12 @@ mod tests {
             (pairs.put(Rank(0), half(Direction::Send, 1)), pairs.put(Rank(0), half(Direction::Send, 1)));
         assert_eq!((first.number, second.number, pairs.halves()), (0, 1, 2));
         let ends = first.ends;
-        assert!(pairs.take(ends, 0).is_none(), "nobody receives yet");
+        assert!(pairs.take(HostTime::ZERO, ends, 0).is_none(), "nobody receives yet");
         assert!(pairs.put(Rank(1), half(Direction::Recv, 0)).met.is_some());
-        assert!(pairs.take(ends, 1).is_none(), "not the oldest");
-        assert!(pairs.take(ends, 0).is_some());
+        assert!(pairs.take(HostTime::ZERO, ends, 1).is_none(), "not the oldest");
+        assert!(pairs.take(HostTime::ZERO, ends, 0).is_some());
         pairs.put(Rank(1), half(Direction::Recv, 0));
-        assert!(pairs.take(ends, 1).is_some());
+        assert!(pairs.take(HostTime::ZERO, ends, 1).is_some());
         assert!(pairs.is_idle());
     }
 
@@ -288,8 +326,8 @@ mod tests {
         for _ in 0..2 {
             signals.signal(Rank(0), Rank(1));
         }
-        assert!(signals.take(Rank(0), number).is_some());
+        assert!(signals.take(HostTime::ZERO, Rank(0), number).is_some());
         let number = signals.put(Rank(0), wait(1));
-        assert!(signals.take(Rank(0), number).is_some(), "one was left over");
+        assert!(signals.take(HostTime::ZERO, Rank(0), number).is_some(), "one was left over");
     }
 }

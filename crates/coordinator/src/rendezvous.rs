@@ -9,14 +9,14 @@ use fakegpu_proto::{
 use fakegpu_units::{CommId, GlobalRank, HostSpan, HostTime, Rank, Ranks, SessionId, VirtualTime};
 
 use crate::barrier::Barrier;
-use crate::comm::{Comm, Lineup, MemberState, Staging, Standing};
+use crate::comm::{Comm, Crossings, Lineup, MemberState, Staging, Standing};
 use crate::coordinator::cut_short;
 use crate::deadline::Due;
 use crate::derive::{grow_key, short_name};
 use crate::pairs::{Pairs, Signals};
 use crate::session::{Departed, process_name};
 use crate::world::Joiner;
-use crate::{Coordinator, PeerId};
+use crate::{Coordinator, PeerId, sentence};
 
 /// What ranks meet at: the bytes of the unique id.
 pub(crate) type RendezvousKey = UniqueId;
@@ -79,19 +79,33 @@ pub(crate) struct Rendezvous {
     /// Ids that stand for the meeting of a growing communicator.
     aliases: VecDeque<(UniqueId, RendezvousKey)>,
     /// Meetings that failed before all had come, oldest first: the latecomers are told at once.
-    failed: VecDeque<Failed>,
+    failed: VecDeque<(RendezvousKey, FailedAttempt)>,
 }
 
-/// A meeting that failed.
-#[derive(Debug)]
-struct Failed {
-    key: RendezvousKey,
-    at: HostTime,
-    fault: Fault,
+/// An attempt to make a communicator that failed before all had come.
+#[derive(Clone, Debug)]
+pub(crate) struct FailedAttempt {
+    pub(crate) at: HostTime,
+    pub(crate) fault: Fault,
     /// The processes that have heard of it.
-    told: BTreeSet<SessionId>,
+    pub(crate) told: BTreeSet<SessionId>,
     /// Who has not come yet.
-    absent: BTreeSet<Rank>,
+    pub(crate) absent: BTreeSet<Rank>,
+}
+
+impl FailedAttempt {
+    /// What a rank of a process that comes late is told, once. `None` where a new attempt begins: with a rank that
+    /// was there and comes again, and with whoever comes when `memory` is over.
+    pub(crate) fn news(
+        &mut self,
+        now: HostTime,
+        memory: HostSpan,
+        (session, rank): (SessionId, Rank),
+    ) -> Option<Fault> {
+        let is_news = self.told.insert(session) || self.absent.contains(&rank);
+        self.absent.remove(&rank);
+        (now.since(self.at) <= memory && is_news).then(|| self.fault.clone())
+    }
 }
 
 /// Failed meetings that are remembered.
@@ -101,8 +115,7 @@ const FAILED_MAX: usize = 256;
 const USED_MAX: usize = 4_096;
 
 impl Rendezvous {
-    /// What a process that comes to a failed meeting is told, once. A rank that was there and comes again begins
-    /// anew, as does whoever comes when `memory` is over: programs may use an id twice.
+    /// What a process that comes to a failed meeting is told. Programs may use an id twice.
     fn latecomer(
         &mut self,
         now: HostTime,
@@ -110,15 +123,32 @@ impl Rendezvous {
         key: &RendezvousKey,
         (session, rank): (SessionId, Rank),
     ) -> Option<Fault> {
-        let at = self.failed.iter().position(|failed| failed.key == *key)?;
-        let failed = &mut self.failed[at];
-        let is_news = failed.told.insert(session) || failed.absent.contains(&rank);
-        failed.absent.remove(&rank);
-        if now.since(failed.at) <= memory && is_news {
-            return Some(failed.fault.clone());
+        let at = self.failed.iter().position(|(failed, _)| failed == key)?;
+        let news = self.failed[at].1.news(now, memory, (session, rank));
+        if news.is_none() {
+            self.failed.remove(at);
         }
-        self.failed.remove(at);
-        None
+        news
+    }
+
+    /// Whoever comes to a meeting does not hear how the last one there failed, and who was to come to that does
+    /// not come to this one.
+    pub(crate) fn begin_anew(&mut self, key: &RendezvousKey) {
+        if self.failed.iter().any(|(failed, _)| failed == key) {
+            self.failed.retain(|(failed, _)| failed != key);
+            self.aliases.retain(|(_, of)| of != key);
+        }
+    }
+
+    /// Whether others wait at a meeting to which one of these ranks has not come.
+    pub(crate) fn misses(&self, key: &RendezvousKey, ranks: &[Rank]) -> bool {
+        let meeting = self.by_id.get(key);
+        meeting.is_some_and(|meeting| ranks.iter().any(|rank| !meeting.by_rank.contains_key(rank)))
+    }
+
+    /// The ids that stand for a meeting.
+    fn ids_of(&self, key: &RendezvousKey) -> Vec<UniqueId> {
+        self.aliases.iter().filter(|(_, of)| of == key).map(|(id, _)| id.clone()).collect()
     }
 
     /// Ranks that come by this id meet at that key.
@@ -166,11 +196,11 @@ impl Rendezvous {
         meeting.by_rank.remove(&rank)
     }
 
-    fn remember(&mut self, failed: Failed) {
+    fn remember(&mut self, key: RendezvousKey, failed: FailedAttempt) {
         if self.failed.len() == FAILED_MAX {
             self.failed.pop_front();
         }
-        self.failed.push_back(failed);
+        self.failed.push_back((key, failed));
     }
 }
 
@@ -185,9 +215,13 @@ impl Coordinator {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
         let mut join = join;
+        let id = join.unique_id.clone();
         match self.meeting_place(peer, &join) {
             Ok(key) => join.unique_id = key,
-            Err(fault) => return self.reply(peer, request, ToRank::Failed(fault)),
+            Err(fault) => {
+                self.reply(peer, request, ToRank::Failed(fault.clone()));
+                return self.end_growth(now, &join, &fault);
+            }
         }
         if self.rendezvous.by_id.len() >= MEETINGS_MAX {
             let fault = Fault::system(format!("{MEETINGS_MAX} communicators are being made already"));
@@ -195,7 +229,10 @@ impl Coordinator {
         }
         let key = join.unique_id.clone();
         let timeout = timeout.map_or(self.options.join_timeout, HostSpan::from_millis);
-        if let Some(fault) = self.rendezvous.latecomer(now, timeout, &key, (session, join.rank)) {
+        let mut late = |key| self.rendezvous.latecomer(now, timeout, key, (session, join.rank));
+        let by_key = late(&key);
+        let by_id = if id == key { None } else { late(&id) };
+        if let Some(fault) = by_key.or(by_id) {
             return self.reply(peer, request, ToRank::Failed(fault));
         }
         let (due_at, notice_at) = (now + timeout, now + self.options.notice_after);
@@ -218,6 +255,14 @@ impl Coordinator {
         }
     }
 
+    /// Ends the meeting of a growing communicator that a rank has left: its newcomers cannot know.
+    fn end_growth(&mut self, now: HostTime, join: &JoinComm, fault: &Fault) {
+        let parent = join.parent.and_then(|(parent, _)| self.comms.get(&parent));
+        if let Some(id) = parent.filter(|comm| comm.departed().next().is_some()).map(|comm| comm.id) {
+            self.fail_growth(now, id, FailureKind::RankLeft, fault);
+        }
+    }
+
     /// Where a rank meets the others: at its id, or, where a communicator grows, at a place of that communicator.
     fn meeting_place(&self, peer: PeerId, join: &JoinComm) -> Result<RendezvousKey, Fault> {
         let Some((parent, rank)) = join.parent else {
@@ -233,6 +278,9 @@ impl Coordinator {
         let comm = self.owned(peer, parent, rank)?;
         if let Some(fault) = &comm.fault {
             return Err(fault.clone());
+        }
+        if let Some(leaver) = comm.departed().next() {
+            return Err(sentence::cannot_grow(comm, leaver));
         }
         if rank != join.rank || join.size as usize <= comm.size() {
             return Err(Fault::argument(format!(
@@ -316,7 +364,7 @@ impl Coordinator {
     }
 
     /// Ends a meeting. Its absent ranks will be told when they come, except those in `told`, who know.
-    fn fail_meeting(
+    pub(crate) fn fail_meeting(
         &mut self,
         now: HostTime,
         key: &RendezvousKey,
@@ -329,13 +377,12 @@ impl Coordinator {
         self.failures += 1;
         let absent = meeting.missing().into_iter().filter(|rank| !told.contains(rank)).collect();
         let heard = meeting.by_rank.values().map(|waiter| waiter.session).chain(also).collect();
-        self.rendezvous.remember(Failed {
-            key: key.clone(),
-            at: now,
-            fault: fault.clone(),
-            told: heard,
-            absent,
-        });
+        let failed = FailedAttempt { at: now, fault: fault.clone(), told: heard, absent };
+        // An id that stood for this meeting stands for this attempt at it.
+        for id in self.rendezvous.ids_of(key) {
+            self.rendezvous.remember(id, failed.clone());
+        }
+        self.rendezvous.remember(key.clone(), failed);
         for waiter in meeting.by_rank.values() {
             self.reply(waiter.peer, waiter.request, ToRank::Failed(fault.clone()));
         }
@@ -413,6 +460,7 @@ impl Coordinator {
                 waits: seats.iter().map(|seat| now.since(seat.at)).collect(),
                 off: offer == Offer::Off,
             },
+            departures: 0,
             fault: None,
             slot_bytes,
             timeout,
@@ -422,18 +470,20 @@ impl Coordinator {
             pairs: Pairs::default(),
             signals: Signals::default(),
             ran: 0,
+            transfers: 0,
             history: VecDeque::new(),
             origin,
             name: short_name(name),
             revoked: false,
             shrinking: None,
+            shrink_failed: None,
             grown: 0,
-            crossed: BTreeSet::new(),
+            crossings: Crossings::default(),
             types_told: false,
+            leave_told: false,
             busy_until: VirtualTime::ZERO,
             busy_from: VirtualTime::ZERO,
             staging_at: Some(staging_at),
-            moved_at: now,
             due_at: None,
             notice_at: None,
             conflict_at: None,

@@ -1,14 +1,16 @@
 //! What happens when an operation is released: it leaves its queue, is booked on the members' virtual clocks, and
 //! becomes an event.
 
-use std::collections::BTreeSet;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use fakegpu_proto::{Action, Descriptor, Direction, Estimate, EventKind, StagingKind};
 use fakegpu_units::{
     Collective, CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SeqNo, VirtualTime,
 };
 
-use crate::comm::{Comm, Slot, Staging};
+use crate::batches::BatchId;
+use crate::comm::{Comm, Slot, Staging, Standing};
 use crate::options::TransferWork;
 use crate::pairs::{Ends, Half};
 use crate::{Coordinator, Errand, Work};
@@ -27,10 +29,9 @@ impl Coordinator {
     pub(crate) fn run_front(&mut self, now: HostTime, id: CommId) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         let seq = SeqNo(comm.ran);
-        let Some(slot) = comm.retire() else { return };
-        comm.moved_at = now;
-        self.note_crossing(now, id);
-        match slot.entries.iter().flatten().next().map(|entry| entry.action.clone()) {
+        let Some(slot) = comm.retire(now) else { return };
+        self.note_crossing(now, id, &slot);
+        match slot.action() {
             Some(Action::Collective(descriptor)) => self.run_collective(now, id, seq, &slot, descriptor),
             Some(Action::Split(_)) => self.split_complete(now, id, slot),
             Some(Action::Window(_)) => self.window_complete(id, slot),
@@ -43,17 +44,15 @@ impl Coordinator {
     pub(crate) fn run_exchange(&mut self, now: HostTime, id: CommId) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
         let seq = SeqNo(comm.ran);
-        let Some(slot) = comm.retire_exchange() else { return };
-        comm.moved_at = now;
-        let descriptor = slot.entries.iter().flatten().next().and_then(|entry| entry.action.descriptor());
-        if let Some(&descriptor) = descriptor {
+        let Some(slot) = comm.retire_exchange(now) else { return };
+        if let Some(Action::Collective(descriptor)) = slot.action() {
             self.run_collective(now, id, seq, &slot, descriptor);
         }
     }
 
     fn run_collective(&mut self, now: HostTime, id: CommId, seq: SeqNo, slot: &Slot, descriptor: Descriptor) {
         for entry in slot.entries.iter().flatten() {
-            self.mark_released(entry.batch, entry.index);
+            self.mark_released(now, entry.batch, entry.index);
         }
         let waits = slot.entries.iter().flatten().map(|entry| now.since(entry.at)).collect();
         self.collective_event(now, id, seq, descriptor, waits);
@@ -113,9 +112,15 @@ impl Coordinator {
     }
 
     /// Takes a matched pair out of its queue.
-    pub(crate) fn take_pair(&mut self, id: CommId, ends: Ends, number: u64) -> Option<Released> {
+    pub(crate) fn take_pair(
+        &mut self,
+        now: HostTime,
+        id: CommId,
+        ends: Ends,
+        number: u64,
+    ) -> Option<Released> {
         let comm = self.comms.get_mut(&id)?;
-        let pair = comm.pairs.take(ends, number)?;
+        let pair = comm.pairs.take(now, ends, number)?;
         Some(Released { comm: id, ends, send: pair.send?, recv: pair.recv? })
     }
 
@@ -123,11 +128,8 @@ impl Coordinator {
     pub(crate) fn book_transfers(&mut self, now: HostTime, pairs: &[Released]) {
         let mut plain = Vec::new();
         for pair in pairs {
-            self.mark_released(pair.send.batch, pair.send.index);
-            self.mark_released(pair.recv.batch, pair.recv.index);
-            if let Some(comm) = self.comms.get_mut(&pair.comm) {
-                comm.moved_at = now;
-            }
+            self.mark_released(now, pair.send.batch, pair.send.index);
+            self.mark_released(now, pair.recv.batch, pair.recv.index);
             match pair.send.transfer.of.filter(|_| pair.send.transfer.of == pair.recv.transfer.of) {
                 Some(of) => self.named_part(now, *pair, of),
                 None => plain.push(*pair),
@@ -159,10 +161,10 @@ impl Coordinator {
         }
         for (pair, (start, estimate)) in plain.iter().zip(starts.into_iter().zip(estimates)) {
             self.operations += 1;
-            let chunks = self
-                .comms
-                .get(&pair.comm)
-                .map_or(0, |comm| pair.send.transfer.bytes().div_ceil(u64::from(comm.slot_bytes.max(1))));
+            let chunks = self.comms.get_mut(&pair.comm).map_or(0, |comm| {
+                comm.transfers += 1;
+                pair.send.transfer.bytes().div_ceil(u64::from(comm.slot_bytes.max(1)))
+            });
             let kind = EventKind::Transfer {
                 comm: pair.comm,
                 src: pair.ends.src,
@@ -214,16 +216,15 @@ impl Coordinator {
         };
         let Some(comm) = self.comms.get_mut(&pair.comm) else { return };
         let seq = SeqNo(comm.ran);
-        comm.ran += 1;
+        comm.remember(Some(descriptor.into()));
         self.collective_event(now, pair.comm, seq, descriptor, vec![HostSpan::default(); size]);
     }
 
     /// A rank's wait for signals is over.
     pub(crate) fn run_await(&mut self, now: HostTime, id: CommId, rank: Rank, number: u64) {
         let Some(comm) = self.comms.get_mut(&id) else { return };
-        comm.moved_at = now;
-        if let Some(waiting) = comm.signals.take(rank, number) {
-            self.mark_released(waiting.batch, waiting.index);
+        if let Some(waiting) = comm.signals.take(now, rank, number) {
+            self.mark_released(now, waiting.batch, waiting.index);
         }
     }
 
@@ -272,26 +273,24 @@ impl Coordinator {
         total + longest.unwrap_or_default()
     }
 
-    /// Another communicator with the same ranks, called from elsewhere at the same time: NCCL may hang on that.
-    fn note_crossing(&mut self, now: HostTime, id: CommId) {
+    /// Another communicator with the same ranks, some of which called it before this operation, and some after
+    /// it: NCCL may hang on that.
+    fn note_crossing(&mut self, now: HostTime, id: CommId, slot: &Slot) {
         let Some(comm) = self.comms.get(&id) else { return };
         if self.comms.len() < 2 {
             return;
         }
-        let ours: BTreeSet<GlobalRank> = comm.members.iter().map(|member| member.global).collect();
-        let crossed = self.comms.values().find(|other| {
-            if other.id == id || comm.crossed.contains(&other.id) || other.order.slots.is_empty() {
-                return false;
-            }
-            let mut shared = other.members.iter().filter(|member| ours.contains(&member.global));
-            // All of the shared ranks are in our operation; those that called the other one first differ.
-            let first = shared.next().map(|member| member.next);
-            first.is_some_and(|first| shared.any(|member| member.next != first))
+        let ours: BTreeMap<GlobalRank, BatchId> =
+            slot.present().map(|(rank, entry)| (comm.members[rank.index()].global, entry.batch)).collect();
+        let mut others = self.comms.values().filter(|other| {
+            other.id != id && comm.crossings.is_news(other.id) && other.crossings.is_news(id)
         });
-        let Some(other) = crossed.map(|other| other.id) else { return };
+        let Some(other) = others.find(|other| other.is_crossed_by(&ours)).map(|other| other.id) else {
+            return;
+        };
         for (one, two) in [(id, other), (other, id)] {
             if let Some(comm) = self.comms.get_mut(&one) {
-                comm.crossed.insert(two);
+                comm.crossings.tell(two);
             }
         }
         let detail = format!(
@@ -303,6 +302,23 @@ impl Coordinator {
 }
 
 impl Comm {
+    /// Whether some ranks of another communicator's operation called our oldest one before it, and some after it.
+    /// Who has not called ours will call it after; who calls both in one group has no order.
+    fn is_crossed_by(&self, ours: &BTreeMap<GlobalRank, BatchId>) -> bool {
+        let Some(front) = self.order.slots.front() else { return false };
+        let (mut before, mut after) = (false, false);
+        for (entry, member) in front.entries.iter().zip(&self.members) {
+            let shared = ours.get(&member.global).filter(|_| member.standing == Standing::Member);
+            let Some(batch) = shared else { continue };
+            match entry.as_ref().map(|entry| entry.batch.cmp(batch)) {
+                Some(Ordering::Less) => before = true,
+                Some(Ordering::Equal) => {}
+                Some(Ordering::Greater) | None => after = true,
+            }
+        }
+        before && after
+    }
+
     /// Whether this communicator is busy at `at` on any of `nodes`.
     fn overlaps(&self, at: VirtualTime, nodes: &[NodeIndex]) -> bool {
         self.busy_from <= at && at < self.busy_until && self.nodes.iter().any(|node| nodes.contains(node))

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use fakegpu_proto::{Action, Conflict};
-use fakegpu_units::{HostSpan, Rank, Ranks};
+use fakegpu_proto::{Action, Conflict, Fault};
+use fakegpu_units::{GlobalRank, HostSpan, Rank, Ranks};
 
 use crate::Coordinator;
-use crate::batch::{Key, Missed};
+use crate::batches::Key;
 use crate::comm::{Comm, Lineup, Slot, Standing};
 use crate::occupation::{Occupation, Occupations};
 use crate::pairs::Ends;
+use crate::patience::Missed;
 
 /// A mismatch, described.
 pub(crate) struct Mismatch {
@@ -62,7 +63,10 @@ pub(crate) fn mismatch(comm: &Comm) -> Option<Mismatch> {
     }
     text.push_str(&shifted(comm, lineup, at, minority, majority).unwrap_or_default());
     if comm.history.is_empty() {
-        text.push_str(". It is the communicator's first operation");
+        text.push_str(&match comm.transfers {
+            0 => ". It is the communicator's first operation".to_owned(),
+            _ => format!(". Its ranks called it {}", comm.progress()),
+        });
     } else {
         let skip = comm.history.len().saturating_sub(NEIGHBOURS);
         let before: Vec<String> = comm.history.iter().skip(skip).map(ToString::to_string).collect();
@@ -183,7 +187,7 @@ fn absence(coordinator: &Coordinator, comm: &Comm) -> String {
     let missed = coordinator.missed(comm.id);
     let occupations = Occupations::of(coordinator);
     let describe = |missed: &Missed| described(coordinator, &occupations, missed);
-    let oldest = comm.oldest().map(|(_, key)| key);
+    let oldest = coordinator.longest(comm.id).map(|(_, key)| key);
     if let [one] = missed.as_slice()
         && Some(one.key) == oldest
     {
@@ -202,7 +206,10 @@ fn absence(coordinator: &Coordinator, comm: &Comm) -> String {
     };
     if !missed.is_empty() {
         let shown: Vec<String> = missed.iter().take(TIES_SHOWN).map(describe).collect();
-        text.push_str(&format!(", but groups tie it to others that are not complete: {}", shown.join("; ")));
+        text.push_str(&format!(
+            ", but what they called before it or in one group with it is not complete: {}",
+            shown.join("; ")
+        ));
     }
     if missed.len() > TIES_SHOWN {
         text.push_str(&format!("; and {} more", missed.len() - TIES_SHOWN));
@@ -266,11 +273,18 @@ fn whereabouts(coordinator: &Coordinator, occupations: &Occupations, comm: &Comm
     match occupations.get(member.global) {
         Some(occupation) => waits_in(coordinator, occupation),
         None => {
-            format!(
-                "alive and outside NCCL, on node {}",
-                coordinator.world.node_name(comm.nodes[rank.index()])
-            )
+            let outside = outside(coordinator, member.global);
+            format!("alive and {outside}, on node {}", coordinator.world.node_name(comm.nodes[rank.index()]))
         }
+    }
+}
+
+/// What a rank does that waits in nothing.
+pub(crate) fn outside(coordinator: &Coordinator, rank: GlobalRank) -> String {
+    match coordinator.batches.count_of(rank) {
+        0 => "outside NCCL".to_owned(),
+        1 => "outside NCCL, with 1 call under way".to_owned(),
+        count => format!("outside NCCL, with {count} calls under way"),
     }
 }
 
@@ -292,11 +306,64 @@ pub(crate) fn death(comm: &Comm, gone: &[Rank], process: &str) -> String {
     let globals: Vec<Rank> = gone.iter().map(|rank| Rank(comm.members[rank.index()].global.0)).collect();
     let global = if globals == gone { String::new() } else { format!(", global {}", Ranks(&globals)) };
     let waiting = comm.order.slots.front().and_then(|slot| slot.present().next());
-    let place = match (waiting, comm.ran) {
-        (Some((_, entry)), ran) => format!("while operation {ran}, {}, was being called", entry.action),
-        (None, 0) if comm.is_idle() => "before its first operation".to_owned(),
-        (None, _) if !comm.is_idle() => "while others wait in sends and receives".to_owned(),
-        (None, ran) => format!("after operation {} was matched", ran - 1),
+    let place = match waiting {
+        Some((_, entry)) => format!("while operation {}, {}, was being called", comm.ran, entry.action),
+        None if comm.is_idle() => comm.progress(),
+        None => "while others wait in sends and receives".to_owned(),
     };
     format!("{} of communicator {}{global} ({process}) died {place}", Ranks(gone), comm.id)
+}
+
+/// Describes a call that a rank which is no longer there would have to make, too.
+pub(crate) fn needs_leaver(comm: &Comm, rank: Rank, action: &Action, leaver: Rank) -> String {
+    let name = comm.member_name(leaver);
+    if comm.members[leaver.index()].standing == Standing::Dead {
+        return format!(
+            "rank {rank} calls {action} on communicator {}, and {name}, which would have to call it too, has died: \
+             leave the dead behind with ncclCommShrink",
+            comm.id
+        );
+    }
+    format!(
+        "rank {rank} calls {action} on communicator {}, which {name} has left {}: \
+         all ranks must make the same calls before they destroy a communicator or exit",
+        comm.id,
+        comm.progress()
+    )
+}
+
+/// Why a communicator cannot grow that a rank has left.
+pub(crate) fn cannot_grow(comm: &Comm, leaver: Rank) -> Fault {
+    let name = comm.member_name(leaver);
+    Fault::remote(format!(
+        "communicator {} cannot grow: {name} has left it, and all its ranks must take part",
+        comm.id
+    ))
+}
+
+/// Describes a call on a communicator that another rank has left, where that rank is not needed.
+pub(crate) fn used_after_leave(comm: &Comm, rank: Rank, action: &Action, leaver: Rank) -> String {
+    format!(
+        "rank {rank} calls {action} on communicator {}, which {} has left already: with NCCL this may hang or fail, \
+         destroy a communicator when all its ranks are done with it",
+        comm.id,
+        comm.member_name(leaver)
+    )
+}
+
+impl Comm {
+    /// How far it has come, in words.
+    pub(crate) fn progress(&self) -> String {
+        let count = |number: u64, what: &str| match number {
+            0 => None,
+            1 => Some(format!("1 {what}")),
+            _ => Some(format!("{number} {what}s")),
+        };
+        match (count(self.ran, "operation"), count(self.transfers, "transfer")) {
+            (None, None) => "before its first operation".to_owned(),
+            (Some(ran), None) => format!("after {ran}"),
+            (None, Some(transfers)) => format!("after {transfers}"),
+            (Some(ran), Some(transfers)) => format!("after {ran} and {transfers}"),
+        }
+    }
 }

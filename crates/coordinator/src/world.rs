@@ -69,7 +69,16 @@ impl World {
     ) -> Result<Vec<Member>, String> {
         let size = u32::try_from(joiners.len()).unwrap_or(u32::MAX);
         let is_world = self.world_size(joiners).is_none_or(|world| world == size);
-        joiners.iter().map(|joiner| self.place_one(joiner, is_world, grew, placed)).collect()
+        let members: Result<Vec<Member>, String> =
+            joiners.iter().map(|joiner| self.place_one(joiner, is_world, grew, placed)).collect();
+        if members.is_err() {
+            // No communicator comes of it, so those who could be placed are as if they had not come.
+            for rank in placed.drain(..) {
+                self.by_rank.remove(&rank);
+                self.by_device.retain(|_, placed| *placed != rank);
+            }
+        }
+        members
     }
 
     fn world_size(&self, joiners: &[Joiner<'_>]) -> Option<u32> {
@@ -188,4 +197,28 @@ impl World {
 
 fn node_index(at: usize) -> NodeIndex {
     NodeIndex(u32::try_from(at).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_the_cluster_has_no_place_for_takes_none_from_others() {
+        let node = NodeSummary { id: "a".to_owned(), ranks: vec![GlobalRank(0)], ..NodeSummary::default() };
+        let mut world = World::new(ClusterSummary { nodes: vec![node], ..ClusterSummary::default() });
+        let hello = Hello::default();
+        let joiner = |session, rank| Joiner {
+            session: SessionId(session),
+            hello: &hello,
+            device: 0,
+            rank: Rank(rank),
+        };
+        let (mut grew, mut placed) = (false, Vec::new());
+        let refused = world.place(&[joiner(1, 0), joiner(2, 1)], &mut grew, &mut placed);
+        assert!(refused.is_err() && placed.is_empty(), "{refused:?}");
+        let members = world.place(&[joiner(3, 0)], &mut grew, &mut placed);
+        assert_eq!(members.map(|members| members[0].global), Ok(GlobalRank(0)));
+        assert_eq!(placed, [GlobalRank(0)]);
+    }
 }

@@ -22,9 +22,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::connection::{Connection, Reading, Said};
 use crate::model::FabricModel;
-use crate::relay::{Relays, StreamFailure};
+use crate::relay::Relays;
 use crate::report::Reporter;
 use crate::switch::Switches;
+use crate::worker::{StreamFailure, Workers};
 use crate::{Setup, model};
 
 const LISTENER: Token = Token(0);
@@ -101,7 +102,8 @@ impl Daemon {
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let signals = signal_pipe()?;
         poll.registry().register(&mut SourceFd(&signals.as_raw_fd()), SIGNALS, Interest::READABLE)?;
-        let (sender, stream_failures) = channel();
+        let (failures, stream_failures) = channel();
+        let workers = Workers::new(failures, waker);
         let coordinator = Coordinator::new(options(transport, &setup), Box::new(FabricModel::new(&setup)));
         Ok(Self {
             listener,
@@ -111,8 +113,8 @@ impl Daemon {
             again: Vec::new(),
             ended: BTreeSet::new(),
             accept_again: false,
-            switches: Switches::new(sender.clone(), Arc::clone(&waker)),
-            relays: Relays::new(sender, waker, setup.no_uring),
+            switches: Switches::new(workers.clone()),
+            relays: Relays::new(workers, setup.no_uring),
             stream_failures,
             signals,
             reporter: Reporter::new(&setup)?,
@@ -180,11 +182,7 @@ impl Daemon {
     fn handle(&mut self, event: &Event) {
         match event.token() {
             LISTENER => self.accept(),
-            WAKER => {
-                while let Ok(StreamFailure { comm, why }) = self.stream_failures.try_recv() {
-                    self.coordinator.handle_stream_failure(self.now(), comm, &why);
-                }
-            }
+            WAKER => self.hear_failures(),
             SIGNALS => self.signalled(),
             Token(number) if number & PROCESS != 0 => self.process_ended(PeerId((number & !PROCESS) as u64)),
             Token(number) => {
@@ -424,8 +422,16 @@ impl Daemon {
 
     fn stream(&mut self, comm: CommId, descriptor: fakegpu_proto::Descriptor) {
         if let Err(why) = self.relays.stream(comm, descriptor) {
+            // What stopped it may have been said already, and says more.
+            self.hear_failures();
             let now = self.now();
             self.coordinator.handle_stream_failure(now, comm, &why);
+        }
+    }
+
+    fn hear_failures(&mut self) {
+        while let Ok(StreamFailure { comm, why }) = self.stream_failures.try_recv() {
+            self.coordinator.handle_stream_failure(self.now(), comm, &why);
         }
     }
 

@@ -25,6 +25,7 @@ mod relay;
 mod report;
 mod setup;
 mod switch;
+mod worker;
 
 pub use daemon::Daemon;
 pub use setup::Setup;

@@ -1,31 +1,22 @@
 //! Communicators whose bytes are streamed: one thread each receives, folds and answers, chunk by chunk.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 use fakegpu_executor::plan_of;
 use fakegpu_proto::Descriptor;
 use fakegpu_staging_shm::{RelayLane, engine};
 use fakegpu_transport::Wire;
 use fakegpu_units::{CommId, Rank};
-use mio::Waker;
 
-/// A streamed communicator that could not go on.
-#[derive(Debug)]
-pub(crate) struct StreamFailure {
-    pub(crate) comm: CommId,
-    pub(crate) why: String,
-}
+use crate::worker::{Worker, Workers};
 
 /// All streamed communicators.
 #[derive(Debug)]
 pub(crate) struct Relays {
     by_comm: BTreeMap<CommId, Relay>,
-    failures: Sender<StreamFailure>,
-    waker: Arc<Waker>,
+    workers: Workers,
     no_uring: bool,
 }
 
@@ -34,13 +25,13 @@ pub(crate) struct Relays {
 enum Relay {
     /// Not all ranks' data connections stand.
     Gathering { wires: Vec<Option<Wire>>, slot_bytes: u32 },
-    /// Its thread works.
-    Running { work: Sender<Descriptor>, cancelled: Arc<AtomicBool>, thread: JoinHandle<()> },
+    /// Its thread works, or has said why it does not.
+    Running { work: Sender<Descriptor>, worker: Worker },
 }
 
 impl Relays {
-    pub(crate) fn new(failures: Sender<StreamFailure>, waker: Arc<Waker>, no_uring: bool) -> Self {
-        Self { by_comm: BTreeMap::new(), failures, waker, no_uring }
+    pub(crate) fn new(workers: Workers, no_uring: bool) -> Self {
+        Self { by_comm: BTreeMap::new(), workers, no_uring }
     }
 
     /// Takes a rank's data connection; with the last one the communicator's thread starts.
@@ -64,21 +55,13 @@ impl Relays {
 
     fn start(&self, comm: CommId, wires: Vec<Wire>, slot_bytes: usize) -> Relay {
         let (work, orders) = channel();
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let (failures, waker, no_uring) = (self.failures.clone(), Arc::clone(&self.waker), self.no_uring);
-        let watch = Arc::clone(&cancelled);
-        let thread = std::thread::spawn(move || {
+        let no_uring = self.no_uring;
+        let worker = self.workers.start(comm, move |cancelled| {
             let size = u32::try_from(wires.len()).unwrap_or(u32::MAX);
             let lane = RelayLane::new(wires, engine(no_uring), slot_bytes);
-            if let Err(why) = relay(lane, size, &orders, slot_bytes, &watch)
-                && !watch.load(Ordering::Acquire)
-            {
-                // Without a receiver the daemon is ending, and nobody is left to be told.
-                failures.send(StreamFailure { comm, why }).unwrap_or_default();
-                waker.wake().unwrap_or_default();
-            }
+            relay(lane, size, &orders, slot_bytes, cancelled)
         });
-        Relay::Running { work, cancelled, thread }
+        Relay::Running { work, worker }
     }
 
     /// Orders an operation; all ranks have called it.
@@ -93,11 +76,8 @@ impl Relays {
 
     /// Ends a communicator's relay and closes its connections.
     pub(crate) fn detach(&mut self, comm: CommId) {
-        if let Some(Relay::Running { work, cancelled, thread }) = self.by_comm.remove(&comm) {
-            cancelled.store(true, Ordering::Release);
-            drop(work);
-            // It looks at the flag at least every few milliseconds; waiting here would hold up everybody else.
-            drop(thread);
+        if let Some(Relay::Running { worker, .. }) = self.by_comm.remove(&comm) {
+            worker.cancel();
         }
     }
 
@@ -120,4 +100,37 @@ fn relay(
         lane.run(plan, reduction, cancelled).map_err(|error| error.to_string())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::tests::without_threads;
+
+    #[test]
+    fn a_relay_without_a_thread_fails_its_communicator_and_nobody_else() {
+        let (workers, told, _poll) = without_threads();
+        let mut relays = Relays::new(workers, true);
+        let (mut near, mut far) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let (one, other) = Wire::pair().unwrap();
+            near.push(one);
+            far.push(other);
+        }
+        for (rank, wire) in (0..).map(Rank).zip(near) {
+            relays.attach(CommId(7), rank, 2, 4096, wire);
+        }
+        let failure = told.try_recv().unwrap();
+        assert_eq!(failure.comm, CommId(7));
+        assert!(failure.why.contains("could start no thread"), "{}", failure.why);
+        let descriptor = Descriptor {
+            op: fakegpu_units::Collective::AllGather,
+            count: 1,
+            data_type: fakegpu_units::DataType::Int8,
+            reduce: None,
+            root: None,
+        };
+        assert_eq!(relays.stream(CommId(7), descriptor), Err("the relay has stopped".to_owned()));
+        relays.detach(CommId(7));
+    }
 }

@@ -218,3 +218,221 @@ fn a_live_job_says_who_waits_for_whom() {
     });
     insta::assert_json_snapshot!(snapshot.unwrap());
 }
+
+fn revoke(world: &mut World, rank: u32) {
+    world.say(rank, ToCoordinator::Revoke { comm: CommId(1), rank: Rank(rank) });
+}
+
+#[test]
+fn a_split_of_a_revoked_communicator_ends_with_a_death_and_nobody_moves_up() {
+    let mut world = World::with_comm(3);
+    revoke(&mut world, 0);
+    for rank in [0, 1] {
+        world.act(rank, vec![split(Some(0), 0)]);
+    }
+    world.replies();
+    world.die(0);
+    assert!(world.refusal().starts_with("rank 0 of communicator 1 (pid 4000, train) died"));
+    world.act(2, vec![split(Some(0), 0)]);
+    insta::assert_snapshot!(world.refusal(), @"rank 2 calls ncclCommSplit(color=0, key=0) on communicator 1, and rank 0 (pid 4000), which would have to call it too, has died: leave the dead behind with ncclCommShrink");
+    world.pass(1_000);
+    assert_eq!(world.coordinator.poll_timeout(), None);
+}
+
+#[test]
+fn who_waits_to_split_a_revoked_communicator_is_told_at_once_of_who_dies_or_leaves() {
+    for dies in [true, false] {
+        let mut world = World::with_comm(3);
+        revoke(&mut world, 0);
+        for rank in [0, 1] {
+            world.act(rank, vec![split(Some(0), 0)]);
+        }
+        world.replies();
+        if dies {
+            world.die(2)
+        } else {
+            world.leave(2)
+        }
+        let told = world.refusals();
+        assert!(told.len() == 2 && told[0] == told[1] && told[0].contains("rank 2"), "{told:#?}");
+    }
+}
+
+#[test]
+fn a_split_of_a_revoked_communicator_waits_no_longer_than_any_other_call() {
+    let mut world = World::with_comm(3);
+    revoke(&mut world, 0);
+    for rank in [0, 1] {
+        world.act(rank, vec![split(Some(0), 0)]);
+    }
+    world.replies();
+    for _ in 0..9 {
+        world.pass(60_000);
+    }
+    assert!(world.common_refusal().contains("timeout after 540.0 s"));
+    for rank in 0..3 {
+        world.act(rank, vec![split(Some(0), 0)]);
+    }
+    assert_eq!(joined(&mut world).len(), 3, "it may be tried again");
+}
+
+#[test]
+fn a_second_revocation_leaves_the_splits_alone_that_follow_the_first() {
+    let mut world = World::with_comm(2);
+    revoke(&mut world, 0);
+    world.act(0, vec![split(Some(0), 0)]);
+    world.replies();
+    revoke(&mut world, 1);
+    assert_eq!(world.replies(), [(1, ToRank::Done)]);
+    world.act(1, vec![split(Some(0), 0)]);
+    assert_eq!(joined(&mut world), [(0, 2, 0, 2), (1, 2, 1, 2)]);
+}
+
+/// A communicator of ranks 0 and 1, of which the first awaits newcomers by this id.
+fn growing(id: &str, newcomers: &[u32]) -> World {
+    let mut world = World::with_comm(2);
+    for &newcomer in newcomers {
+        world.newcomer(newcomer);
+    }
+    begin_growth(&mut world, id);
+    world
+}
+
+fn begin_growth(world: &mut World, id: &str) {
+    let unique_id = UniqueId::new(id.as_bytes());
+    world.say(0, ToCoordinator::GrowId { comm: CommId(1), rank: Rank(0), unique_id });
+}
+
+fn grow(world: &mut World, rank: u32) {
+    let (rank, listener) = (Rank(rank), Some("@s".into()));
+    let join = JoinComm { size: 3, rank, parent: Some((CommId(1), rank)), listener, ..JoinComm::default() };
+    world.say(rank.0, ToCoordinator::Join(Box::new(join)));
+}
+
+fn come(world: &mut World, of: u32, id: &str) {
+    let join = JoinComm {
+        unique_id: UniqueId::new(id.as_bytes()),
+        size: 3,
+        rank: Rank(2),
+        listener: Some("@s".into()),
+        ..JoinComm::default()
+    };
+    world.say(of, ToCoordinator::Join(Box::new(join)));
+}
+
+#[test]
+fn a_growth_that_failed_may_be_tried_again_with_another_id() {
+    let mut world = growing("first", &[2, 3, 4]);
+    grow(&mut world, 0);
+    come(&mut world, 2, "first");
+    world.replies();
+    world.die(2);
+    assert!(world.refusal().contains("died"));
+    begin_growth(&mut world, "second");
+    world.replies();
+    come(&mut world, 3, "second");
+    grow(&mut world, 0);
+    assert!(world.replies().is_empty());
+    come(&mut world, 4, "first");
+    assert!(world.refusal().contains("died"), "who comes by the first id is too late");
+    grow(&mut world, 1);
+    assert_eq!(joined(&mut world), [(0, 2, 0, 3), (1, 2, 1, 3), (3, 2, 2, 3)]);
+}
+
+#[test]
+fn a_growth_ends_with_the_death_or_the_departure_of_a_rank_that_it_needs() {
+    for dies in [true, false] {
+        let mut world = growing("id", &[2]);
+        grow(&mut world, 0);
+        come(&mut world, 2, "id");
+        world.replies();
+        if dies {
+            world.die(1)
+        } else {
+            world.leave(1)
+        }
+        let told = world.refusals();
+        assert!(told.len() == 2 && told[0] == told[1] && told[0].contains("rank 1"), "{told:#?}");
+    }
+    let mut world = World::with_comm(2);
+    world.leave(1);
+    world.replies();
+    begin_growth(&mut world, "id");
+    insta::assert_snapshot!(world.refusal(), @"communicator 1 cannot grow: rank 1 (pid 4001) has left it, and all its ranks must take part");
+}
+
+#[test]
+fn a_shrink_that_needs_a_rank_which_is_gone_is_refused_at_once() {
+    let mut world = World::with_comm(4);
+    world.die(2);
+    world.leave(3);
+    world.replies();
+    for rank in [0, 1] {
+        world.say(rank, shrink(rank, &[3], true));
+    }
+    insta::assert_snapshot!(world.common_refusal(), @"ncclCommShrink of communicator 1 needs rank 2 (pid 4002), which has died: leave it out, too");
+    for rank in [0, 1] {
+        world.say(rank, shrink(rank, &[2, 3], true));
+    }
+    assert_eq!(joined(&mut world), [(0, 2, 0, 2), (1, 2, 1, 2)]);
+}
+
+#[test]
+fn a_disagreement_on_a_shrink_is_told_to_who_comes_late() {
+    let mut world = World::with_comm(4);
+    for (rank, out) in [(0, 3), (1, 2), (2, 3)] {
+        world.say(rank, shrink(rank, &[out], false));
+    }
+    assert!(world.common_refusal().contains("rank 1 excludes rank 2, others rank 3"));
+    for rank in [0, 1, 2] {
+        world.say(rank, shrink(rank, &[3], false));
+    }
+    assert_eq!(joined(&mut world).len(), 3, "those who were there begin anew");
+}
+
+#[test]
+fn what_has_ended_leaves_nothing_behind() {
+    let mut world = World::new(4);
+    world.join("world", &[0, 1, 2, 3]);
+    let mut comm = 1;
+    let mut sizes = Vec::new();
+    for round in 0..200 {
+        comm += 1;
+        for rank in 0..3 {
+            let unique_id = UniqueId::new(b"again");
+            let join = JoinComm {
+                unique_id,
+                size: 3,
+                rank: Rank(rank),
+                reusable: true,
+                listener: Some("@s".into()),
+                ..JoinComm::default()
+            };
+            world.say(rank, ToCoordinator::Join(Box::new(join)));
+        }
+        world.mapped(comm, &[0, 1, 2]);
+        for rank in 0..3 {
+            world.call_on(comm, rank, Rank(rank), &[all_reduce(4, DataType::Float32)]);
+            let ops = vec![(CommId(comm), Rank(rank), split(Some(0), 0))];
+            world.say(rank, ToCoordinator::Submit { ops, thread: 1 });
+        }
+        world.mapped(comm + 1, &[0, 1, 2]);
+        if round % 2 == 0 {
+            world.say(0, ToCoordinator::Revoke { comm: CommId(comm + 1), rank: Rank(0) });
+            let ops = vec![(CommId(comm + 1), Rank(0), split(Some(0), 0))];
+            world.say(0, ToCoordinator::Submit { ops, thread: 1 });
+        }
+        for rank in 0..3 {
+            world.leave_comm(comm, rank);
+            world.leave_comm(comm + 1, rank);
+        }
+        comm += 1;
+        world.pass(1_000);
+        world.replies();
+        world.events();
+        while world.coordinator.poll_errand().is_some() {}
+        sizes.push(format!("{:?}", world.coordinator).len());
+    }
+    assert_eq!(world.coordinator.stats().communicators, 1);
+    assert!(sizes[199] < sizes[99] + 200, "{} {}", sizes[99], sizes[199]);
+}

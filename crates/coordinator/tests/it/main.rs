@@ -3,6 +3,7 @@
 
 mod life;
 mod pairs;
+mod patience;
 mod sentences;
 mod simulation;
 mod text;

@@ -211,7 +211,7 @@ fn a_peer_that_left_is_named_with_what_it_did() {
     world.act(2, vec![send(1, 4)]);
     world.leave(1);
     let fault = world.common_fault();
-    insta::assert_snapshot!(fault.detail, @"rank 1 (pid 4001) left communicator 1 after operation 1 while others wait for it in ncclSend(count=4, float32, to rank 1)");
+    insta::assert_snapshot!(fault.detail, @"rank 1 (pid 4001) left communicator 1 after 1 operation while others wait for it in ncclSend(count=4, float32, to rank 1)");
     assert_eq!(fault.code, Code::RemoteError);
 }
 
@@ -270,4 +270,116 @@ fn a_later_call_of_one_thread_does_not_overtake_its_earlier_one() {
     assert!(world.replies().is_empty(), "the send comes behind the all-reduce");
     world.act_from(1, 3, vec![all_reduce(4, DataType::Float32).into()]);
     assert_eq!(gone(&mut world).len(), 4);
+}
+
+#[test]
+fn sizes_that_differ_fail_the_whole_group_whatever_is_listed_first() {
+    let reduce: Action = all_reduce(4, DataType::Float32).into();
+    let first = vec![(CommId(1), Rank(0), send(1, 1)), (CommId(2), Rank(0), reduce.clone())];
+    let last = first.iter().rev().cloned().collect();
+    for ops in [first, last] {
+        let mut world = World::new(2);
+        world.join("a", &[0, 1]);
+        world.join("b", &[0, 1]);
+        world.replies();
+        world.act_from(1, 1, vec![recv(0, 2)]);
+        world.say(0, ToCoordinator::Submit { ops, thread: 1 });
+        assert_eq!(world.refusals().len(), 2);
+        world.call_on(2, 1, Rank(1), &[all_reduce(4, DataType::Float32)]);
+        let refusal = world.refusal();
+        assert!(refusal.starts_with("groups tie it to communicator 1"), "{refusal}");
+        assert_eq!(world.coordinator.stats().pending, 0);
+    }
+    let mut world = World::with_comm(3);
+    world.act(1, vec![recv(0, 2)]);
+    world.act(0, vec![send(1, 1), send(2, 4)]);
+    assert_eq!((world.refusals().len(), world.coordinator.stats().pending), (2, 0));
+}
+
+#[test]
+fn all_to_alls_whose_parts_do_not_fit_fail_whole() {
+    let exchange = |count| {
+        let descriptor = fakegpu_proto::Descriptor {
+            op: Collective::AllToAll,
+            reduce: None,
+            ..all_reduce(count, DataType::Float32)
+        };
+        Action::Collective(descriptor)
+    };
+    let mut world = World::with_comm(3);
+    world.act(0, vec![exchange(2)]);
+    world.act(1, vec![exchange(4)]);
+    world.act(2, vec![send(0, 2)]);
+    assert_eq!((world.refusals().len(), world.coordinator.stats().pending), (3, 0));
+    // Nothing that was left behind may look like a wait.
+    world.join("pair", &[0, 2]);
+    world.replies();
+    world.call_on(2, 0, Rank(0), &[all_reduce(4, DataType::Float32)]);
+    world.pass(300);
+    world.pass(300);
+    assert!(world.refusals().is_empty(), "rank 2 computes");
+}
+
+#[test]
+fn all_to_alls_and_waits_that_run_ahead_are_bounded_like_all_calls() {
+    let wait = || Action::Await(vec![Awaited { peer: Rank(1), count: 1 }]);
+    for (action, most) in [(exchange(), 2_048), (wait(), 4_096)] {
+        let mut world = World::with_comm(1_024);
+        let mut submitted = 0;
+        while world.refusals().is_empty() {
+            world.act(0, vec![action.clone()]);
+            submitted += 1;
+            assert!(submitted < 10_000, "{action} without end");
+        }
+        assert_eq!(submitted, most + 1, "{action}");
+    }
+}
+
+#[test]
+fn a_wait_for_signals_of_a_rank_that_has_left_is_refused_at_once() {
+    let wait = |count| vec![Action::Await(vec![Awaited { peer: Rank(1), count }])];
+    let mut world = World::with_comm(2);
+    world.say(1, ToCoordinator::Signal { comm: CommId(1), rank: Rank(1), peer: Rank(0) });
+    world.leave(1);
+    world.replies();
+    world.act(0, wait(1));
+    assert_eq!(gone(&mut world), [0], "what it signalled before counts");
+    world.act(0, wait(1));
+    insta::assert_snapshot!(world.refusals().join("\n"), @"rank 0 calls ncclWaitSignal(1 from rank 1) on communicator 1, which rank 1 (pid 4001) has left before its first operation: all ranks must make the same calls before they destroy a communicator or exit");
+}
+
+#[test]
+fn what_a_rank_called_before_it_left_still_counts() {
+    let mut world = World::with_comm(2);
+    let op: Action = all_reduce(4, DataType::Float32).into();
+    world.act(1, vec![op.clone()]);
+    let submission = world.requests;
+    world.say(1, ToCoordinator::PutOff { submission });
+    world.leave(1);
+    world.replies();
+    world.act(0, vec![op.clone()]);
+    assert_eq!(gone(&mut world), [1, 0]);
+    for ops in [1, 2] {
+        let mut world = World::with_comm(2);
+        world.act(1, vec![op.clone(); ops]);
+        let submission = world.requests;
+        world.say(1, ToCoordinator::PutOff { submission });
+        world.leave(1);
+        world.replies();
+        world.act(0, vec![op.clone(); ops + 1]);
+        let refused = world.replies();
+        assert!(
+            refused.iter().any(|(peer, reply)| *peer == 0 && matches!(reply, ToRank::Failed(_))),
+            "{refused:?}"
+        );
+    }
+    let mut world = World::with_comm(2);
+    world.act(1, vec![op.clone()]);
+    world.leave(1);
+    world.say(1, ToCoordinator::Goodbye { grouped: 0 });
+    world.replies();
+    world.die(1);
+    world.act(0, vec![op]);
+    let refusal = world.refusals().join("\n");
+    assert!(refusal.contains("exited in the middle of a call"), "{refusal}");
 }

@@ -2,10 +2,10 @@
 
 use fakegpu_coordinator::{Coordinator, Free, Options, PeerId};
 use fakegpu_proto::{
-    DataHello, EventKind, Fault, Hello, JoinComm, Lane, Release, StagingOutcome, ToCoordinator, ToRank,
-    UniqueId,
+    Action, DataHello, Direction, EventKind, Fault, Hello, JoinComm, Lane, Release, StagingOutcome,
+    ToCoordinator, ToRank, Transfer, UniqueId,
 };
-use fakegpu_units::{CommId, DataType, HostTime, Rank, SessionId};
+use fakegpu_units::{Collective, CommId, DataType, HostTime, Rank, SessionId};
 
 use crate::world::{World, all_reduce, broadcast, hello};
 
@@ -359,20 +359,32 @@ fn an_operation_that_becomes_the_oldest_gets_a_deadline_whoever_made_it_so() {
 }
 
 #[test]
-fn an_operation_that_is_only_tied_to_a_late_one_waits_as_long_and_says_so() {
+fn an_operation_that_only_waits_behind_a_late_one_waits_as_long_and_says_so() {
     let mut world = tied_pair();
+    // Another thread of rank 0 queues behind the group's operation of communicator 2, before which it called another.
+    world.call_on(1, 1, Rank(1), &[all_reduce(4, DataType::Float32)]);
+    world.replies();
+    world.call_on(1, 0, Rank(0), &[all_reduce(8, DataType::Float32)]);
+    let submission = world.requests;
+    world.say(0, ToCoordinator::PutOff { submission });
+    world.call_on(2, 0, Rank(0), &[all_reduce(8, DataType::Float32)]);
+    world.call_on(2, 2, Rank(1), &[all_reduce(8, DataType::Float32)]);
     world.pass(2_000);
     insta::assert_snapshot!(world.notices(), @"
-    still waiting after 2.0 s: operation 0 of communicator 2, ncclAllReduce(count=4, float32, sum), was called by all its ranks, but groups tie it to others that are not complete: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0)
-    still waiting after 2.0 s: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0)
+    still waiting after 2.0 s: operation 1 of communicator 2, ncclAllReduce(count=8, float32, sum), was called by all its ranks, but what they called before it or in one group with it is not complete: operation 1 of communicator 1, ncclAllReduce(count=8, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0)
+    still waiting after 2.0 s: operation 1 of communicator 1, ncclAllReduce(count=8, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0)
     ");
     world.pass(60_000);
     assert!(!world.replies().iter().any(|(_, reply)| matches!(reply, ToRank::Failed(_))), "rank 1 computes");
     world.pass(480_000);
-    insta::assert_snapshot!(world.refusals().join("\n"), @"
-    timeout after 542.0 s: operation 0 of communicator 2, ncclAllReduce(count=4, float32, sum), was called by all its ranks, but groups tie it to others that are not complete: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0). If they are only slow, raise FAKEGPU_COLLECTIVE_TIMEOUT_MS
-    timeout after 542.0 s: operation 0 of communicator 2, ncclAllReduce(count=4, float32, sum), was called by all its ranks, but groups tie it to others that are not complete: operation 0 of communicator 1, ncclAllReduce(count=4, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0). If they are only slow, raise FAKEGPU_COLLECTIVE_TIMEOUT_MS
-    ");
+    let replies = world.replies();
+    let failed: Vec<&str> = replies
+        .iter()
+        .filter_map(|(_, reply)| if let ToRank::Failed(fault) = reply { Some(&*fault.detail) } else { None })
+        .collect();
+    insta::assert_snapshot!(failed.join("\n"), @"timeout after 542.0 s: operation 1 of communicator 1, ncclAllReduce(count=8, float32, sum), was called by rank 0 and misses rank 1 (alive and outside NCCL, on node node0). If they are only slow, raise FAKEGPU_COLLECTIVE_TIMEOUT_MS");
+    let gone = replies.iter().filter(|(_, reply)| matches!(reply, ToRank::Go(_)));
+    assert_eq!(gone.count(), 2, "what comes after a call that failed goes: {replies:#?}");
 }
 
 #[test]
@@ -484,4 +496,83 @@ fn a_data_connection_of_a_failed_communicator_is_told_its_fault() {
         }),
     );
     assert!(world.refusal().contains("no memory"));
+}
+
+#[test]
+fn how_far_a_communicator_had_come_is_counted_in_operations_and_transfers() {
+    let transfer = |direction, peer| {
+        let peer = Rank(peer);
+        let of = None;
+        Action::Transfer(Transfer { direction, peer, count: 4, data_type: DataType::Float32, of })
+    };
+    let mut world = World::with_comm(2);
+    let mut told = Vec::new();
+    for step in 0..3 {
+        let mut ended = World::with_comm(2);
+        for (rank, direction) in [(0, Direction::Send), (1, Direction::Recv)] {
+            if step > 0 {
+                ended.act(rank, vec![transfer(direction, 1 - rank)]);
+            }
+        }
+        for rank in 0..2 {
+            if step > 1 {
+                ended.call(rank, &[all_reduce(4, DataType::Float32)]);
+                ended.call(rank, &[all_reduce(4, DataType::Float32)]);
+            }
+        }
+        ended.replies();
+        ended.die(1);
+        told.push(ended.common_fault().detail);
+    }
+    world.leave(1);
+    world.replies();
+    world.call(0, &[all_reduce(4, DataType::Float32)]);
+    told.extend(world.refusals());
+    let mut world = World::with_comm(2);
+    world.call(0, &[all_reduce(4, DataType::Float32)]);
+    world.leave(1);
+    told.extend(world.refusals());
+    insta::assert_snapshot!(told.join("\n"), @"
+    rank 1 of communicator 1 (pid 4001, train) died before its first operation
+    rank 1 of communicator 1 (pid 4001, train) died after 1 transfer
+    rank 1 of communicator 1 (pid 4001, train) died after 2 operations and 1 transfer
+    rank 0 calls ncclAllReduce(count=4, float32, sum) on communicator 1, which rank 1 (pid 4001) has left before its first operation: all ranks must make the same calls before they destroy a communicator or exit
+    rank 1 (pid 4001) left communicator 1 before its first operation while others wait for it in ncclAllReduce(count=4, float32, sum)
+    ");
+}
+
+#[test]
+fn what_was_paired_rank_by_rank_comes_before_a_mismatch_too() {
+    let part = |direction, peer| {
+        let (peer, of) = (Rank(peer), Some(Collective::Gather));
+        Action::Transfer(Transfer { direction, peer, count: 2, data_type: DataType::Float32, of })
+    };
+    let mut world = World::with_comm(2);
+    world.act(0, vec![part(Direction::Send, 0), part(Direction::Recv, 0), part(Direction::Recv, 1)]);
+    world.act(1, vec![part(Direction::Send, 0)]);
+    world.replies();
+    for rank in 0..2 {
+        world.call(rank, &[all_reduce(4 + u64::from(rank), DataType::Float32)]);
+    }
+    insta::assert_snapshot!(world.common_fault().detail, @"mismatch at operation 1 of communicator 1 (2 ranks): count differs: rank 1 called ncclAllReduce(count=5, float32, sum); rank 0 called ncclAllReduce(count=4, float32, sum). Before it, all called ncclGather(count=2, float32, root=0). All ranks must make the same calls in the same order");
+}
+
+#[test]
+fn bytes_that_stop_flowing_fail_their_communicator_and_no_other() {
+    let mut world = World::new(2);
+    world.join("a", &[0, 1]);
+    world.join("b", &[0, 1]);
+    world.replies();
+    world.coordinator.handle_stream_failure(world.now, CommId(1), "no thread could be started");
+    world.pass(200);
+    insta::assert_snapshot!(world.common_fault().detail, @"the bytes of communicator 1 could not be moved: no thread could be started");
+    for rank in 0..2 {
+        world.call_on(2, rank, Rank(rank), &[all_reduce(4, DataType::Float32)]);
+    }
+    assert_eq!(world.replies().len(), 2, "the other communicator goes on");
+    let mut world = World::with_comm(2);
+    world.coordinator.handle_stream_failure(world.now, CommId(1), "no thread could be started");
+    let why = "connection closed".into();
+    world.say(1, ToCoordinator::Broken { comm: CommId(1), rank: Rank(1), why });
+    insta::assert_snapshot!(world.common_fault().detail, @"rank 1 (pid 4001) can move no bytes in communicator 1: connection closed (the coordinator's relay: no thread could be started)");
 }

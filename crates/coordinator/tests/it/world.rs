@@ -24,8 +24,7 @@ impl World {
             size,
         };
         for rank in 0..size {
-            world.coordinator.handle_connect(world.now, PeerId(rank.into()), true, rank.into());
-            world.say(rank, ToCoordinator::Hello(Box::new(hello(rank))));
+            world.newcomer(rank);
         }
         world
     }
@@ -48,9 +47,15 @@ impl World {
             let join = JoinComm { unique_id, size, rank, device, listener, ..JoinComm::default() };
             self.say(of, ToCoordinator::Join(Box::new(join)));
         }
-        let comm = CommId(self.coordinator.stats().communicators);
-        for (rank, &(of, _)) in (0..).map(Rank).zip(seats) {
-            self.say(of, ToCoordinator::Staging { comm, rank, outcome: StagingOutcome::Mapped });
+        let of: Vec<u32> = seats.iter().map(|&(of, _)| of).collect();
+        self.mapped(self.coordinator.stats().communicators, &of);
+    }
+
+    /// The ranks of a communicator have mapped its segment.
+    pub(crate) fn mapped(&mut self, comm: u64, ranks: &[u32]) {
+        for (rank, &of) in (0..).map(Rank).zip(ranks) {
+            let outcome = StagingOutcome::Mapped;
+            self.say(of, ToCoordinator::Staging { comm: CommId(comm), rank, outcome });
         }
     }
 
@@ -82,7 +87,17 @@ impl World {
     }
 
     pub(crate) fn leave(&mut self, rank: u32) {
-        self.say(rank, ToCoordinator::Leave { comm: CommId(1), rank: Rank(rank), how: Leave::Destroy });
+        self.leave_comm(1, rank);
+    }
+
+    pub(crate) fn leave_comm(&mut self, comm: u64, rank: u32) {
+        self.say(rank, ToCoordinator::Leave { comm: CommId(comm), rank: Rank(rank), how: Leave::Destroy });
+    }
+
+    /// One more process connects.
+    pub(crate) fn newcomer(&mut self, rank: u32) {
+        self.coordinator.handle_connect(self.now, PeerId(rank.into()), true, rank.into());
+        self.say(rank, ToCoordinator::Hello(Box::new(hello(rank))));
     }
 
     pub(crate) fn die(&mut self, rank: u32) {
@@ -151,6 +166,17 @@ impl World {
             [(_, ToRank::Failed(fault))] => fault.detail.clone(),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// What was told of as a hazard.
+    pub(crate) fn hazard_details(&mut self) -> Vec<String> {
+        let events = self.events().into_iter();
+        events
+            .filter_map(|event| match event {
+                EventKind::Hazard { detail, .. } => Some(detail),
+                _ => None,
+            })
+            .collect()
     }
 
     pub(crate) fn hazards(&mut self) -> usize {
