@@ -456,6 +456,13 @@ impl Coordinator {
         }
         let mut closure = self.closure(start);
         if closure.keys.iter().all(|&key| self.is_matched(key)) {
+            let is_behind = |id: &BatchId| !self.batches.is_head(*id);
+            if closure.batches.iter().any(is_behind)
+                && self.order_circle(closure.batches.iter().copied()).is_some()
+            {
+                // All have called, and yet none can begin before another has ended.
+                return None;
+            }
             closure.whole = true;
             return Some(closure);
         }

@@ -232,6 +232,12 @@ impl Batches {
         earlier.flatten()
     }
 
+    /// The last submission that was called before this one, on the same thread for a rank of its.
+    pub(crate) fn last_before(&self, id: BatchId) -> Option<BatchId> {
+        let callers = self.by_id.get(&id)?.callers();
+        callers.filter_map(|caller| self.by_caller.0.get(&caller)?.range(..id).next_back().copied()).max()
+    }
+
     /// Whether nothing that its thread called earlier is in the way.
     pub(crate) fn is_head(&self, id: BatchId) -> bool {
         self.predecessors(id).next().is_none()

@@ -46,6 +46,8 @@ impl Coordinator {
 
     pub(crate) fn deadlock_due(&mut self, now: HostTime) {
         self.deadlock_at = None;
+        // Each fails its communicators, so that there is one fewer.
+        while self.fail_order_circle(now) {}
         let stuck = self.stuck(now);
         if let Some(circle) = stuck.first().map(|&start| self.circle(&stuck, start)) {
             self.fail_circle(now, &circle);

@@ -36,6 +36,7 @@ mod inspect;
 mod membership;
 mod occupation;
 mod options;
+mod order;
 mod pairs;
 mod patience;
 mod recorder;

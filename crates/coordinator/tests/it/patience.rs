@@ -269,3 +269,37 @@ fn ranks_that_use_what_a_peer_has_left_are_told_once_and_who_needs_it_is_refused
     world.act(0, vec![send(1)]);
     insta::assert_snapshot!(world.refusals().join("\n"), @"rank 0 calls ncclSend(count=4, float32, to rank 1) on communicator 1, which rank 1 (pid 4001) has left after 2 transfers: all ranks must make the same calls before they destroy a communicator or exit");
 }
+
+#[test]
+fn calls_that_stand_behind_each_other_on_their_streams_fail_although_nobody_is_blocked() {
+    let mut world = World::new(2);
+    world.join("a", &[0, 1]);
+    world.join("b", &[0, 1]);
+    world.replies();
+    for (rank, first, second) in [(0, 1, 2), (1, 2, 1)] {
+        for comm in [first, second] {
+            world.say(rank, ToCoordinator::Submit { ops: vec![on(comm, rank, 4)], thread: 1 });
+            put_off(&mut world, rank);
+        }
+    }
+    assert_eq!(gone(&mut world), [0_u64; 0]);
+    world.pass(250);
+    insta::assert_snapshot!(world.common_fault().detail, @"deadlock: rank 1 (pid 4001) called ncclAllReduce(count=4, float32, sum) on communicator 2 before ncclAllReduce(count=4, float32, sum) on communicator 1; rank 0 (pid 4000) called ncclAllReduce(count=4, float32, sum) on communicator 1 before ncclAllReduce(count=4, float32, sum) on communicator 2. None can ever begin: all ranks must call their communicators' operations in one order on a stream, or on streams of their own");
+}
+
+#[test]
+fn calls_in_opposite_orders_on_streams_of_their_own_run() {
+    let mut world = World::new(2);
+    world.join("a", &[0, 1]);
+    world.join("b", &[0, 1]);
+    world.replies();
+    for (rank, first, second) in [(0, 1, 2), (1, 2, 1)] {
+        for comm in [first, second] {
+            world.say(rank, ToCoordinator::Submit { ops: vec![on(comm, rank, 4)], thread: comm });
+            put_off(&mut world, rank);
+        }
+    }
+    assert_eq!(gone(&mut world).len(), 4);
+    world.pass(1_000);
+    assert!(world.refusals().is_empty());
+}
