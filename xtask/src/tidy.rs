@@ -9,7 +9,7 @@ use crate::{acceptance, conformance, flake};
 
 /// The rooms, from the words up; a room may depend on rooms of lower layers only.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("words", &["fakegpu-units", "fakegpu-nccl-abi", "fakegpu-proto", "fakegpu-config"]),
+    ("words", &["fakegpu-units", "fakegpu-nccl-abi", "fakegpu-cuda-abi", "fakegpu-proto", "fakegpu-config"]),
     (
         "cores",
         &[
@@ -19,14 +19,25 @@ const LAYERS: &[(&str, &[&str])] = &[
             "fakegpu-faults",
             "fakegpu-executor",
             "fakegpu-report",
+            "fakegpu-stubs",
         ],
     ),
     (
         "shells",
         &["fakegpu-transport", "fakegpu-transport-uds", "fakegpu-transport-tcp", "fakegpu-staging-shm"],
     ),
-    ("backends", &["fakegpu-simulate", "fakegpu-hybrid-cuda", "fakegpu-proxy"]),
-    ("programs", &["fakegpu-nccl-shim", "fakegpu-coordinatord", "fakegpu-cli"]),
+    ("backends", &["fakegpu-simulate", "fakegpu-cuda", "fakegpu-hybrid-cuda", "fakegpu-proxy"]),
+    (
+        "programs",
+        &[
+            "fakegpu-nccl-shim",
+            "fakegpu-cuda-shim",
+            "fakegpu-cudart12",
+            "fakegpu-cudart13",
+            "fakegpu-coordinatord",
+            "fakegpu-cli",
+        ],
+    ),
     ("outside", &["fakegpu-cpp", "fakegpu-testkit", "fakegpu-verification", "xtask"]),
 ];
 
@@ -44,7 +55,12 @@ pub(crate) fn layer(name: &str) -> usize {
 const UNSAFE_ROOMS: &[&str] = &[
     "fakegpu-nccl-abi",
     "fakegpu-nccl-shim",
+    "fakegpu-cuda-abi",
+    "fakegpu-cuda-shim",
+    "fakegpu-cudart12",
+    "fakegpu-cudart13",
     "fakegpu-staging-shm",
+    "fakegpu-cuda",
     "fakegpu-executor",
     "fakegpu-cpp",
     "fakegpu-verification",

@@ -1,6 +1,7 @@
 //! Streams: made, named, waited for, destroyed.
 
 use std::cell::RefCell;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, Weak};
 
 use fakegpu_units::{VirtualSpan, VirtualTime};
@@ -292,6 +293,11 @@ impl World {
     /// How far the program has come in modelled time: as far as the work that it waited for.
     pub fn host_time(&self) -> VirtualTime {
         self.engine.host_time()
+    }
+
+    /// Whether no work of any stream is outstanding, and no stream captures: two loads.
+    pub fn is_idle(&self) -> bool {
+        self.engine.is_idle() && self.engine.captures.load(Ordering::Acquire) == 0
     }
 
     /// Waits until a stream's work is done.

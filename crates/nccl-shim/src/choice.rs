@@ -9,6 +9,7 @@ use crate::edge::Edge;
 use crate::exit;
 use crate::log;
 use crate::spawn::PosixSpawn;
+use crate::streams::CudaStreams;
 
 /// The backend of this process; made at the first call, never when the library is loaded.
 pub(crate) fn backend() -> &'static dyn Backend {
@@ -19,7 +20,7 @@ static EDGE: OnceLock<Edge> = OnceLock::new();
 
 fn edge() -> &'static Edge {
     EDGE.get_or_init(|| {
-        let runtime = Runtime::new(variables(), Box::new(PosixSpawn));
+        let runtime = Runtime::new(variables(), Box::new(PosixSpawn)).on_streams(Box::new(CudaStreams));
         log::start(runtime.log_level());
         exit::at_exit(|| {
             if let Some(edge) = EDGE.get() {

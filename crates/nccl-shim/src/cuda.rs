@@ -4,15 +4,24 @@ use std::ffi::{CStr, c_char, c_int};
 
 use fakegpu_simulate::CudaDevice;
 
+use crate::streams;
+
 /// Bytes that a PCI bus id takes as CUDA prints it, the end included, and room to spare.
 const BUS_ID_BYTES: c_int = 31;
 
 type GetDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
 type GetBusId = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
 
-/// The device that the calling thread sits on; `None` without a CUDA runtime in the process, or where it has no
-/// device.
+/// The device that the calling thread sits on; `None` without a CUDA runtime in the process, where it has no device, or
+/// where it is ours and the program, which has memory of its own, never used it.
 pub(crate) fn device() -> Option<CudaDevice> {
+    let found = current_device();
+    // The question has loaded what a CUDA runtime loads at its first call.
+    streams::look_for_runtime();
+    found.filter(|_| streams::is_runtime_used())
+}
+
+fn current_device() -> Option<CudaDevice> {
     let get_device = symbol(c"cudaGetDevice")?;
     let get_bus_id = symbol(c"cudaDeviceGetPCIBusId")?;
     // SAFETY: a symbol of this name is the CUDA runtime's function, which has this signature.

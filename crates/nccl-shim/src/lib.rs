@@ -25,3 +25,4 @@ mod exports;
 mod fence;
 mod log;
 mod spawn;
+mod streams;

@@ -95,15 +95,28 @@ impl Runtime {
         self.hold_or_perform(Held::Operation(prepared))
     }
 
-    /// Notes the stream of an operation, where there are streams.
+    /// Notes the stream of an operation, where there are streams and its memory is the GPU's.
     fn order(&self, prepared: Option<Prepared>, handle: usize) -> Result<Option<Prepared>, Fault> {
-        if !self.streams.is_there() {
-            return Ok(prepared);
-        }
         let Some(prepared) = prepared else { return Ok(None) };
-        let stream = Stream { handle, device: prepared.comm.cuda_device.unwrap_or_default() };
+        if !self.is_on_stream(&prepared) {
+            return Ok(Some(prepared));
+        }
+        let stream = Stream { handle, device: prepared.comm.cuda_device.unwrap_or(prepared.comm.device) };
         self.streams.check(stream)?;
+        prepared.comm.state().streams.insert(stream);
         Ok(Some(Prepared { stream: Some(stream), ..prepared }))
+    }
+
+    /// Whether an operation is about memory of the CUDA runtime's, or of `ncclMemAlloc`, which it would be too. Other
+    /// memory no GPU could reach; where there is no memory at all, the communicator's device decides.
+    fn is_on_stream(&self, prepared: &Prepared) -> bool {
+        let is_device = |address| self.streams.knows(address) || self.windows.covers_address(address);
+        let mut addresses = prepared.work.addresses().peekable();
+        self.streams.is_there()
+            && match addresses.peek() {
+                Some(_) => addresses.any(is_device),
+                None => prepared.comm.cuda_device.is_some(),
+            }
     }
 
     /// The communicator of a call that may be made now.

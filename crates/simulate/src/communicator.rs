@@ -14,6 +14,7 @@ use crate::operation::Tally;
 use crate::planes::Planes;
 use crate::process;
 use crate::session::Session;
+use crate::streams::Stream;
 
 /// What a C handle stands for: a number that is never used twice, so a stale handle is an answer, not a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +102,8 @@ pub(crate) struct State {
     running: usize,
     /// Hazards that were told.
     told: BTreeSet<&'static str>,
+    /// Streams that its operations were put on.
+    pub(crate) streams: BTreeSet<Stream>,
     /// Buffers registered, by the number that stands for each.
     pub(crate) registered: BTreeMap<usize, usize>,
 }

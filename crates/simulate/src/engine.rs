@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockE
 use std::time::{Duration, Instant};
 
 use fakegpu_proto::Fault;
+use fakegpu_units::VirtualSpan;
 
 use crate::communicator::Communicator;
 use crate::drive::{self, Blame, Drive, Failure, Submissions};
@@ -337,8 +338,8 @@ impl StreamWork for Piece {
         let has_ended = self.engine.turn(self.number, self.stream);
         let turn = match self.told.get() {
             Some(Ended::Failed(fault)) => Turn::Failed(fault.detail.clone()),
-            Some(Ended::Well | Ended::Stopped(_)) => Turn::Ended,
-            None if has_ended => Turn::Ended,
+            Some(Ended::Well | Ended::Stopped(_)) => Turn::Ended(VirtualSpan::ZERO),
+            None if has_ended => Turn::Ended(VirtualSpan::ZERO),
             None => Turn::Pending,
         };
         self.has_ended = turn != Turn::Pending;

@@ -600,6 +600,8 @@ impl Runtime {
         // The program may free its buffers when this returns.
         comm.wait_idle(ABORT_PATIENCE);
         self.engine.flush(&comm, ABORT_PATIENCE);
+        let streams = std::mem::take(&mut comm.state().streams);
+        streams.into_iter().for_each(|stream| self.streams.forgive(stream));
         self.debug.info(Subsystem::Init, comm.device, || format!("{} - Abort COMPLETE", comm.described()));
         if let Some(joined) = comm.joined.get() {
             self.forget(&comm, joined);

@@ -68,7 +68,7 @@ pub(crate) enum Work {
     /// The receiving half.
     Recv(Transfer, RecvBuffer),
     /// Bytes go into a peer's window, and then a signal to the peer.
-    Put { peer: Rank, bytes: u64, copy: Box<dyn Copy> },
+    Put { peer: Rank, bytes: u64, local: usize, copy: Box<dyn Copy> },
     /// A signal alone.
     Signal { peer: Rank },
     /// The rank waits for signals.
@@ -91,6 +91,20 @@ impl Work {
             Self::Await(awaited) => Action::Await(awaited.clone()),
             Self::Signal { .. } => return None,
         })
+    }
+
+    /// Where its buffers begin, as far as there are any.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = usize> {
+        let of_send = |buffer: &SendBuffer| (!buffer.is_empty()).then(|| buffer.address());
+        let of_recv = |buffer: &RecvBuffer| (!buffer.is_empty()).then(|| buffer.address());
+        let (first, second) = match self {
+            Self::Collective { send, recv, .. } => (of_send(send), of_recv(recv)),
+            Self::Send(_, buffer) => (of_send(buffer), None),
+            Self::Recv(_, buffer) => (of_recv(buffer), None),
+            Self::Put { local, .. } => (Some(*local), None),
+            Self::Signal { .. } | Self::Await(_) => (None, None),
+        };
+        first.into_iter().chain(second)
     }
 
     /// Whether it is made of transfers, and is submitted as such.

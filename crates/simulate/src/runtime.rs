@@ -71,7 +71,7 @@ const EMBEDDED_FRESH: Duration = Duration::from_secs(30);
 const SIBLING_PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long it waits then, before its thread does go on: for the thread that calls for those ranks, if it is another.
-const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
+const STRANGER_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Runtime {
     /// A process with this environment, to which NCCL's configuration files are added. Mistakes in it are answers

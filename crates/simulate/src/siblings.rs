@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::communicator::{Communicator, Communicators};
+use crate::communicator::{Communicator, Communicators, Driver};
 use crate::operation::Need;
 use crate::process;
 use crate::submission::{Key, Submission, involved};
@@ -31,16 +31,19 @@ pub(crate) fn what_siblings_do(
     let mut is_single = move || *single.get_or_insert_with(process::is_single_threaded);
     let mut seen = Siblings::Come;
     for comm in involved(submissions.iter()) {
-        for sibling in comms.siblings(&comm) {
+        let siblings = comms.siblings(&comm);
+        let calls_one_by_one = |driver: Driver| driver.thread == here && driver.alone;
+        let drives_another = siblings.iter().any(|other| other.driver().is_some_and(calls_one_by_one));
+        for sibling in &siblings {
             let needs = || needs_of(submissions, &comm);
-            if meets_all(needs(), &sibling, &comm) {
+            if meets_all(needs(), sibling, &comm) {
                 continue;
             }
-            // A thread that has called for a rank in groups only may leave it to another thread afterwards.
+            // A thread that has called for ranks in groups only may leave them to other threads afterwards; one that has
+            // called for one after the other will do so again.
             let does = match sibling.driver() {
                 Some(driver) if driver.thread != here => Siblings::Come,
-                Some(driver) if driver.alone => Siblings::WaitForUs,
-                _ if is_single() => Siblings::WaitForUs,
+                _ if drives_another || is_single() => Siblings::WaitForUs,
                 _ => Siblings::Unknown,
             };
             seen = seen.max(does);

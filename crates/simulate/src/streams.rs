@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use fakegpu_proto::Fault;
+use fakegpu_units::VirtualSpan;
 
 /// A stream of the process's CUDA runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,8 +21,8 @@ pub struct Stream {
 pub enum Turn {
     /// Its peers have yet to do their part.
     Pending,
-    /// It has ended.
-    Ended,
+    /// It has ended, and takes this long in the model.
+    Ended(VirtualSpan),
     /// It failed, in this sentence: the stream is no good any more.
     Failed(String),
 }
@@ -41,6 +42,10 @@ pub trait Streams: Send + Sync + Debug {
     /// Whether there is one: without it a call ends before it returns.
     fn is_there(&self) -> bool;
 
+    /// Whether an address is memory that the runtime gave out or was told of. Calls on other memory, which a GPU could
+    /// not reach, end before they return, whatever their stream.
+    fn knows(&self, address: usize) -> bool;
+
     /// Whether the handle is a stream, and may be worked on now.
     ///
     /// # Errors
@@ -52,6 +57,9 @@ pub trait Streams: Send + Sync + Debug {
     /// # Errors
     /// As [`check`](Self::check).
     fn enqueue(&self, stream: Stream, work: Box<dyn StreamWork>) -> Result<(), Fault>;
+
+    /// A failure that work left on a stream is over with: its communicator was aborted.
+    fn forgive(&self, stream: Stream);
 
     /// Makes each of these streams wait for what the others hold now.
     ///
@@ -69,6 +77,10 @@ impl Streams for NoStreams {
         false
     }
 
+    fn knows(&self, _: usize) -> bool {
+        false
+    }
+
     fn check(&self, _: Stream) -> Result<(), Fault> {
         Ok(())
     }
@@ -76,6 +88,8 @@ impl Streams for NoStreams {
     fn enqueue(&self, _: Stream, _: Box<dyn StreamWork>) -> Result<(), Fault> {
         Err(Fault::internal("work was put on a stream of no CUDA runtime"))
     }
+
+    fn forgive(&self, _: Stream) {}
 
     fn join(&self, _: &[Stream]) -> Result<(), Fault> {
         Ok(())

@@ -165,6 +165,11 @@ impl Windows {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether an address is of memory of ours.
+    pub(crate) fn covers_address(&self, address: usize) -> bool {
+        self.range(address, 1).is_some()
+    }
+
     /// The memory of ours that holds all of a range.
     fn range(&self, address: usize, bytes: usize) -> Option<Range> {
         let tables = self.lock();
@@ -338,7 +343,7 @@ impl Runtime {
         }
         self.check_staging(CALL, bytes)?;
         let copy = Box::new(Write { from: put.from, to, offset: put.offset });
-        Ok(Prepared::new(comm, Work::Put { peer, bytes: bytes as u64, copy }))
+        Ok(Prepared::new(comm, Work::Put { peer, bytes: bytes as u64, local: put.local, copy }))
     }
 
     /// `ncclSignal`.

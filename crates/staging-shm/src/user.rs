@@ -47,6 +47,11 @@ impl SendBuffer {
         Some(Self { start, bytes })
     }
 
+    /// Where it begins; of no meaning where it is empty.
+    pub fn address(&self) -> usize {
+        self.start.addr().get()
+    }
+
     /// Its length in bytes; 0 for NULL.
     pub const fn len(&self) -> usize {
         self.bytes
@@ -108,6 +113,11 @@ impl RecvBuffer {
         // SAFETY: the offset is inside the buffer, or at its end where the part is empty.
         let start = unsafe { self.start.add(offset) };
         Some(Self { start, bytes })
+    }
+
+    /// Where it begins; of no meaning where it is empty.
+    pub fn address(&self) -> usize {
+        self.start.addr().get()
     }
 
     /// Its length in bytes; 0 for NULL.

@@ -9,6 +9,7 @@ use fakegpu_simulate::{COMM_SIZE_MAX, CommOptions, Fault, Outcome, Request, Stan
 
 use crate::cuda;
 use crate::edge::{Edge, code, handle, pointer, put};
+use crate::streams;
 
 /// Where a new communicator goes.
 pub(crate) const NEW_COMM: &str = "the communicator's address";
@@ -151,6 +152,7 @@ pub(crate) unsafe fn ncclCommInitAll(
     // SAFETY: the C caller passes an array of `ndev` communicators to be written; a handle is plain bits, so
     // whatever stands there may be overwritten.
     let places = unsafe { std::slice::from_raw_parts_mut(comms.cast::<MaybeUninit<ncclComm_t>>(), count) };
+    streams::look_for_runtime();
     for (place, made) in places.iter_mut().zip(edge.runtime().init_all(&devices)?) {
         place.write(pointer(made));
     }

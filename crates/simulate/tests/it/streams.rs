@@ -25,7 +25,7 @@ impl Queues {
         for queue in queues.values_mut() {
             match queue.front_mut().map(|work| work.turn()) {
                 None | Some(Turn::Pending) => {}
-                Some(Turn::Ended) => drop(queue.pop_front()),
+                Some(Turn::Ended(_)) => drop(queue.pop_front()),
                 Some(Turn::Failed(text)) => {
                     failures.push(text);
                     queue.clear();
@@ -53,6 +53,10 @@ impl Streams for Queues {
         true
     }
 
+    fn knows(&self, _: usize) -> bool {
+        true
+    }
+
     fn check(&self, stream: Stream) -> Result<(), Fault> {
         (stream.handle < 100).then_some(()).ok_or_else(|| Fault::argument("no stream"))
     }
@@ -61,6 +65,8 @@ impl Streams for Queues {
         self.0.lock().unwrap().entry(stream.handle).or_default().push_back(work);
         Ok(())
     }
+
+    fn forgive(&self, _: Stream) {}
 
     fn join(&self, _: &[Stream]) -> Result<(), Fault> {
         Ok(())
@@ -133,6 +139,21 @@ fn opposite_orders_on_two_streams_are_right() {
         assert_eq!((first.queues.drain(), other.join().unwrap()), (vec![], vec![]));
     });
     assert_eq!((&first.values[..], &second.values[..]), (&[3.0, 23.0][..], &[3.0, 23.0][..]));
+}
+
+#[test]
+fn opposite_orders_on_one_stream_end_with_a_sentence() {
+    let desk = Desk::new();
+    let [mut first, mut second] = two_ranks(&desk, &[]);
+    first.sum(0, 1).unwrap();
+    first.sum(1, 1).unwrap();
+    second.sum(1, 1).unwrap();
+    second.sum(0, 1).unwrap();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| second.queues.drain());
+        let told = [first.queues.drain(), other.join().unwrap()].concat();
+        assert!(!told.is_empty() && told.iter().all(|text| text.contains("deadlock")), "{told:?}");
+    });
 }
 
 #[test]
