@@ -44,14 +44,23 @@ impl Layout {
 const PROGRAMS: &[(&str, &str)] =
     &[("fakegpu-cli", "fakegpu"), ("fakegpu-coordinatord", "fakegpu-coordinator")];
 
+/// CUDA's libraries with their packages: what cargo calls each, what programs call it, and the link for linkers.
+const CUDA_LIBRARIES: &[(&str, &str, &str, Option<&str>)] = &[
+    ("fakegpu-cuda-shim", "libcuda.so", "libcuda.so.1", Some("libcuda.so")),
+    ("fakegpu-cudart12", "libcudart12.so", "libcudart.so.12", None),
+    ("fakegpu-cudart13", "libcudart13.so", "libcudart.so.13", None),
+];
+
 /// The C and C++ clients: source, then what it is built from besides itself.
-const CLIENTS: &[&str] = &["hello.c", "collectives.cpp", "lifecycle.cpp", "pairs.cpp", "life.cpp", "endure.cpp"];
+const CLIENTS: &[&str] =
+    &["hello.c", "collectives.cpp", "lifecycle.cpp", "pairs.cpp", "life.cpp", "endure.cpp"];
 
 /// Builds everything in release and lays it out.
 pub(crate) fn build() -> Result<Layout> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--package", "fakegpu-nccl-shim"]);
-    for (package, _) in PROGRAMS {
+    let libraries = CUDA_LIBRARIES.iter().map(|(package, ..)| package);
+    for package in PROGRAMS.iter().map(|(package, _)| package).chain(libraries) {
         cargo.args(["--package", package]);
     }
     shell::run(&mut cargo)?;
@@ -61,6 +70,12 @@ pub(crate) fn build() -> Result<Layout> {
         place(&built.join(program), &layout.bin(program))?;
     }
     place_library(&built.join("libnccl.so"), &layout.lib())?;
+    for (_, file, name, link) in CUDA_LIBRARIES {
+        place(&built.join(file), &layout.lib().join(name))?;
+        if let Some(link) = link {
+            place_link(name, &layout.lib().join(link))?;
+        }
+    }
     place(&workspace::root().join("cpp/include/nccl.h"), &layout.include().join("nccl.h"))?;
     place_python(&layout.python())?;
     Ok(layout)
@@ -74,7 +89,8 @@ fn place_python(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("clearing {}", folder.display()))?;
     }
-    for module in workspace::files(&source, ".py") {
+    // Its modules, and what `fakegpu setup torch` compiles.
+    for module in [".py", ".cpp"].iter().flat_map(|kind| workspace::files(&source, kind)) {
         place(&module, &folder.join("fakegpu").join(module.strip_prefix(&source)?))?;
     }
     let info = folder.join(format!("fakegpu-{version}.dist-info"));
@@ -98,14 +114,15 @@ fn place_library(from: &Path, folder: &Path) -> Result<()> {
     let (major, minor, patch) = fakegpu_nccl_abi::VERSION;
     let name = format!("libnccl.so.{major}.{minor}.{patch}");
     place(from, &folder.join(&name))?;
-    for link in ["libnccl.so.2", "libnccl.so"] {
-        let at = folder.join(link);
-        if fs::symlink_metadata(&at).is_ok() {
-            fs::remove_file(&at)?;
-        }
-        symlink(&name, &at).with_context(|| format!("linking {}", at.display()))?;
+    ["libnccl.so.2", "libnccl.so"].iter().try_for_each(|link| place_link(&name, &folder.join(link)))
+}
+
+/// A link to a file of the same folder, in place of what was there.
+fn place_link(name: &str, at: &Path) -> Result<()> {
+    if fs::symlink_metadata(at).is_ok() {
+        fs::remove_file(at)?;
     }
-    Ok(())
+    symlink(name, at).with_context(|| format!("linking {}", at.display()))
 }
 
 /// Compiles the clients against the layout, those that changed.
@@ -127,4 +144,33 @@ pub(crate) fn build_clients(layout: &Layout) -> Result<()> {
         shell::run(&mut compiler)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_finds_the_package_and_its_entry_point_in_the_layout() {
+        let folder = std::env::temp_dir().join(format!("fakegpu-python-{}", std::process::id()));
+        place_python(&folder).unwrap();
+        let version = env!("CARGO_PKG_VERSION");
+        assert!(folder.join("fakegpu/__init__.py").is_file());
+        let info = folder.join(format!("fakegpu-{version}.dist-info"));
+        assert!(info.join("METADATA").is_file());
+        let entry = fs::read_to_string(info.join("entry_points.txt")).unwrap();
+        let project = fs::read_to_string(workspace::root().join("python/pyproject.toml")).unwrap();
+        let module = fs::read_to_string(folder.join("fakegpu/__init__.py")).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(entry, "[torch.backends]\nfakegpu = fakegpu:autoload\n");
+        assert!(
+            project.contains("[project.entry-points.\"torch.backends\"]\nfakegpu = \"fakegpu:autoload\"\n")
+        );
+        for (text, line) in [(&project, "\nversion = "), (&module, "\n__version__ = ")] {
+            assert!(
+                text.contains(&format!("{line}\"{version}\"\n")),
+                "another version than the workspace's:\n{text}"
+            );
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod readme;
 mod shell;
 mod test;
 mod tidy;
+mod torch;
 mod workspace;
 
 use std::process::ExitCode;

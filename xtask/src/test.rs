@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::torch::{self, Torch};
 use crate::{acceptance, artefacts, codegen, flake, matrix, shell, tidy, workspace};
 
 /// What a stage found.
@@ -37,6 +38,7 @@ const STAGES: &[Stage] = &[
     ("unit", unit),
     ("doctest", doctest),
     ("matrix", run_matrix),
+    ("torch", run_torch),
     ("nix", nix),
 ];
 
@@ -151,6 +153,17 @@ fn run_matrix() -> Result<Tally> {
     Ok(Tally { passed: matrix::run_all(&layout)?, ..Tally::default() })
 }
 
+/// Python's tests, where torch can be had.
+fn run_torch() -> Result<Tally> {
+    match torch::set_up(&artefacts::Layout::at_home())? {
+        Torch::Tests(mut tests) => counted(&mut tests),
+        Torch::Missing(why) => {
+            println!("skipped: {why}");
+            Ok(Tally { skipped: 1, ..Tally::default() })
+        }
+    }
+}
+
 fn nix() -> Result<Tally> {
     match flake::evaluate()? {
         Some(found) => {
@@ -197,8 +210,13 @@ fn count_lines(lines: impl BufRead, is_error: bool) -> Tally {
     tally
 }
 
-/// The counts in a runner's closing line: nextest's `Summary … N passed, N failed`, cargo's `test result: …`.
+/// The counts in a runner's closing line: nextest's `Summary … N passed, N failed`, cargo's `test result: …`, and
+/// Python's `Ran N tests in … s`, whose failures follow in a line of their own.
 fn closing_line(line: &str) -> Option<Tally> {
+    if let Some(ran) = line.strip_prefix("Ran ").filter(|rest| rest.contains(" test")) {
+        let passed = ran.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+        return Some(Tally { passed, ..Tally::default() });
+    }
     if !line.trim_start().starts_with("Summary [") && !line.starts_with("test result: ") {
         return None;
     }

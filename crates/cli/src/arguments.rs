@@ -30,6 +30,14 @@ Examples:
 pub(crate) enum Verb {
     /// Run a program as the ranks of a virtual cluster
     Run(Box<RunArguments>),
+    /// Run a launcher (torchrun, mpirun) whose processes become the ranks
+    Exec(Box<RunArguments>),
+    /// Set up what programs need: PyTorch without GPU libraries
+    Setup {
+        /// What to set up
+        #[command(subcommand)]
+        what: SetupWhat,
+    },
     /// Check a cluster file or the environment, with every mistake at once
     Check(CheckArguments),
     /// Say what works on this machine, and what to do about what does not
@@ -305,3 +313,24 @@ Examples:
   fakegpu run -n 4 --on-failure continue -- ./train
   host0$ fakegpu run --nnodes 2 --node-rank 0 --ranks-per-node 4 --coordinator host0:4000 -- ./train
   host1$ FAKEGPU_COORDINATOR_TOKEN=... fakegpu run --nnodes 2 --node-rank 1 ... (host 0 prints the line)";
+
+/// What can be set up.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SetupWhat {
+    /// Install PyTorch in a virtual environment, without the GPU libraries it asks for (1.4 GB instead of 5.3)
+    Torch(SetupArguments),
+}
+
+/// How to set PyTorch up.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetupArguments {
+    /// The virtual environment, made if it is not there; the active one if not given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) venv: Option<PathBuf>,
+    /// The Python to make it with
+    #[arg(long, value_name = "PYTHON")]
+    pub(crate) python: Option<OsString>,
+    /// Which torch, as pip writes it, where none is installed yet
+    #[arg(long, value_name = "SPEC", default_value = "==2.15.0")]
+    pub(crate) version: String,
+}

@@ -1,7 +1,7 @@
 //! Where the parts of an installation are: `bin/fakegpu`, `bin/fakegpu-coordinator`, `lib/libnccl.so.2`.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -49,6 +49,20 @@ pub(crate) fn library() -> Result<PathBuf> {
         );
     }
     Ok(path)
+}
+
+/// CUDA's libraries of ours beside the library of NCCL, as far as they are there.
+pub(crate) fn companions(library: &Path) -> Vec<PathBuf> {
+    const NAMES: [&str; 3] = ["libcuda.so.1", "libcudart.so.12", "libcudart.so.13"];
+    NAMES.iter().map(|name| library.with_file_name(name)).filter(|path| path.is_file()).collect()
+}
+
+/// The library and its companions, as the loader is told to load them first.
+pub(crate) fn preloads(library: &Path) -> OsString {
+    let mut paths = vec![library.to_path_buf()];
+    paths.extend(companions(library));
+    let texts: Vec<&OsStr> = paths.iter().map(|path| path.as_os_str()).collect();
+    texts.join(OsStr::new(":"))
 }
 
 /// The program that a command names: a path where it has a slash, else the first of PATH.

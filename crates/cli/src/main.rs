@@ -23,6 +23,7 @@ mod prose;
 mod rebuild;
 mod run;
 mod say;
+mod setup;
 mod sockets;
 mod speak;
 mod watch;
@@ -34,7 +35,7 @@ use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
 use fakegpu_config::Cluster;
 
-use arguments::{Arguments, Verb};
+use arguments::{Arguments, SetupWhat, Verb};
 
 /// Wrong flags, files that cannot be read or are mistaken, a machine that lacks what a run needs.
 const EXIT_MISTAKE: u8 = 2;
@@ -52,6 +53,8 @@ fn main() -> ExitCode {
 fn carry_out(verb: Verb) -> Result<u8> {
     match verb {
         Verb::Run(arguments) => run::run(&arguments),
+        Verb::Exec(arguments) => run::exec(&arguments),
+        Verb::Setup { what: SetupWhat::Torch(arguments) } => setup::setup(&arguments),
         Verb::Check(arguments) => check::check(&arguments),
         Verb::Doctor => doctor::doctor(),
         Verb::Explain(arguments) => explain::explain(&arguments),

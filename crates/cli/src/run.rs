@@ -66,6 +66,28 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8> {
     Ok(outcome.exit_code())
 }
 
+/// Runs a launcher, such as `torchrun` or `mpirun`, whose processes become the ranks; the exit code.
+pub(crate) fn exec(arguments: &RunArguments) -> Result<u8> {
+    let setting = Setting::resolve(arguments)?;
+    setting.check()?;
+    let mut warden = Warden::start()?;
+    let (coordinator, way) = setting.meet_coordinator(&mut warden)?;
+    let mut signals = Signals::register().context("registering for signals")?;
+    let outcome = setting.run_launcher(way, &mut signals, &mut warden)?;
+    if let Some(coordinator) = coordinator {
+        let group = coordinator.id();
+        if let Err(error) = coordinator.stop() {
+            say::err(&format!("fakegpu: {error:#}\n"));
+        }
+        warden.forget(group);
+        say::out(&setting.report());
+    }
+    if setting.is_reporting() {
+        say::out(&format!("report: {}\n", setting.arguments.report.join("cluster_report.md").display()));
+    }
+    Ok(outcome.exit_code())
+}
+
 /// A run's flags, understood, with everything found that it needs.
 struct Setting<'a> {
     arguments: &'a RunArguments,
@@ -73,6 +95,8 @@ struct Setting<'a> {
     shape: Shape,
     program: PathBuf,
     library: PathBuf,
+    /// CUDA's libraries, where ranks have no real ones.
+    companions: Vec<PathBuf>,
     /// The report's folder.
     folder: String,
     base: Variables,
@@ -93,7 +117,11 @@ impl<'a> Setting<'a> {
             None => ("127.0.0.1".to_owned(), free_port()?),
         };
         let folder = folder(&arguments.report)?;
-        Ok(Self { arguments, host, shape, program, library, folder, base, master })
+        let companions = match arguments.dist_mode {
+            DistMode::Simulate => find::companions(&library),
+            _ => Vec::new(),
+        };
+        Ok(Self { arguments, host, shape, program, library, companions, folder, base, master })
     }
 
     /// Refuses an environment that the ranks would refuse, before anything is started.
@@ -214,6 +242,20 @@ impl<'a> Setting<'a> {
         outcome
     }
 
+    fn run_launcher(&self, way: Option<Way>, signals: &mut Signals, warden: &mut Warden) -> Result<Outcome> {
+        make_room_for(usize::try_from(self.shape.world_size).unwrap_or(usize::MAX));
+        let variables = self.job(way).launcher()?;
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments.program[1..]).env_clear().envs(variables);
+        let group = Group::start(&mut command)
+            .with_context(|| format!("cannot start the launcher `{}`", self.program.display()))?;
+        warden.add(group.id(), Mercy::Kill);
+        let mut audience = Terminal { bar: ProgressBar::hidden(), warden };
+        let supervisor =
+            Supervisor::new(vec![(0, group)], self.arguments.on_failure, Patience::default(), &mut audience);
+        supervisor.run(signals).context("waiting for the launcher")
+    }
+
     fn start_rank(&self, plan: &RankPlan) -> Result<Group> {
         let output = || if self.arguments.no_prefix { Stdio::inherit() } else { Stdio::piped() };
         let mut command = Command::new(&self.program);
@@ -265,8 +307,16 @@ struct OwnedJob<'a> {
 
 impl OwnedJob<'_> {
     fn ranks(self) -> Result<Vec<RankPlan>> {
+        self.with(|job| job.ranks())
+    }
+
+    fn launcher(self) -> Result<Variables> {
+        self.with(|job| job.launcher())
+    }
+
+    fn with<T>(self, ask: impl FnOnce(&Job<'_>) -> T) -> T {
         let Self { setting, way, cluster_file } = self;
-        Job {
+        ask(&Job {
             cluster: &setting.shape.cluster,
             world_size: setting.shape.world_size,
             only_node: setting.host.as_ref().map(|host| host.node),
@@ -275,9 +325,9 @@ impl OwnedJob<'_> {
             dist_mode: &word(setting.arguments.dist_mode),
             way,
             library: &setting.library,
+            companions: &setting.companions,
             base: &setting.base,
-        }
-        .ranks()
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fakegpu_config::{Address, Cluster};
@@ -69,6 +69,8 @@ pub(crate) struct Job<'a> {
     /// `None` where the mode needs no coordinator.
     pub(crate) way: Option<Way>,
     pub(crate) library: &'a Path,
+    /// What is loaded beside it.
+    pub(crate) companions: &'a [PathBuf],
     /// What ranks inherit, flags included.
     pub(crate) base: &'a Variables,
 }
@@ -137,6 +139,15 @@ impl Job<'_> {
         RankPlan { rank: seat.rank, variables }
     }
 
+    /// What a launcher of ranks gets, which numbers them itself.
+    pub(crate) fn launcher(&self) -> Result<Variables> {
+        let mut variables = self.shared()?;
+        for name in ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"] {
+            variables.remove(OsStr::new(name));
+        }
+        Ok(variables)
+    }
+
     /// What all ranks have in common.
     fn shared(&self) -> Result<Variables> {
         let mut variables = self.base.clone();
@@ -159,6 +170,9 @@ impl Job<'_> {
             set("FAKEGPU_COORDINATOR_TOKEN", token.into());
         }
         self.put_library_first(&mut variables)?;
+        self.put_python_first(&mut variables);
+        // Ranks share this machine's cores; `torchrun` does the same.
+        variables.entry("OMP_NUM_THREADS".into()).or_insert_with(|| "1".into());
         let asan = with_our_library_first(variables.get(OsStr::new("ASAN_OPTIONS")).map(OsString::as_os_str));
         variables.insert("ASAN_OPTIONS".into(), asan);
         Ok(variables)
@@ -174,10 +188,23 @@ impl Job<'_> {
         let folder = self.library.parent().unwrap_or_else(|| Path::new("/")).as_os_str();
         let search =
             joined(Some(folder), variables.get(OsStr::new("LD_LIBRARY_PATH")).map(OsString::as_os_str));
-        let preload = joined(variables.get(OsStr::new("LD_PRELOAD")).map(OsString::as_os_str), Some(path));
+        let mut preload =
+            joined(variables.get(OsStr::new("LD_PRELOAD")).map(OsString::as_os_str), Some(path));
+        for companion in self.companions {
+            preload = joined(Some(&preload), Some(companion.as_os_str()));
+        }
         variables.insert("LD_LIBRARY_PATH".into(), search);
         variables.insert("LD_PRELOAD".into(), preload);
         Ok(())
+    }
+
+    /// The Python package stands beside the library's folder; where it does not, Python passes over the path.
+    fn put_python_first(&self, variables: &mut Variables) {
+        let Some(layout) = self.library.parent().and_then(Path::parent) else { return };
+        let package = layout.join("python");
+        let search = variables.get(OsStr::new("PYTHONPATH")).map(OsString::as_os_str);
+        let search = joined(Some(package.as_os_str()), search);
+        variables.insert("PYTHONPATH".into(), search);
     }
 }
 
@@ -231,6 +258,7 @@ mod tests {
             dist_mode: "simulate",
             way: Some(Way { address: "@fakegpu-run-1-ab".parse().unwrap(), token: "secret".to_owned() }),
             library: Path::new("/opt/fakegpu/lib/libnccl.so.2"),
+            companions: &[],
             base,
         }
     }
@@ -248,6 +276,7 @@ mod tests {
             ("HOME", "/root"),
             ("LD_LIBRARY_PATH", "/usr/local/cuda/lib64"),
             ("LD_PRELOAD", "libjemalloc.so"),
+            ("PYTHONPATH", "/home/me/lib"),
         ]);
         let plans = job(&cluster, &base).ranks().unwrap();
         assert_eq!(plans.len(), 4);
@@ -272,9 +301,18 @@ mod tests {
         OMPI_COMM_WORLD_LOCAL_SIZE=2
         OMPI_COMM_WORLD_RANK=3
         OMPI_COMM_WORLD_SIZE=4
+        OMP_NUM_THREADS=1
+        PYTHONPATH=/opt/fakegpu/python:/home/me/lib
         RANK=3
         WORLD_SIZE=4
         ");
+    }
+
+    #[test]
+    fn a_programs_own_number_of_threads_stays() {
+        let (cluster, base) = (Cluster::uniform(1, 1), variables(&[("OMP_NUM_THREADS", "4")]));
+        let plans = job(&cluster, &base).ranks().unwrap();
+        assert_eq!(plans[0].variables[OsStr::new("OMP_NUM_THREADS")], "4");
     }
 
     #[test]

@@ -1,0 +1,40 @@
+"""Scripts for `nccl` and CUDA, as users write them, on a machine without a GPU."""
+
+import unittest
+
+from tests import harness
+
+#: Ways of training, and rank 0's and the last rank's lines of each.
+RESULTS = 28
+
+
+class Cuda(unittest.TestCase):
+    def results(self, outcome: harness.Outcome) -> list[str]:
+        self.assertEqual(outcome.code, 0, outcome.output)
+        results = sorted(outcome.lines("result"))
+        self.assertEqual(len(results), RESULTS, outcome.output)
+        return results
+
+    def test_every_way_of_training_gives_gloos_numbers(self) -> None:
+        wanted = self.results(harness.under_fakegpu(4, "on_devices.py", "gloo", "cpu"))
+        self.assertEqual(self.results(harness.under_fakegpu(4, "on_devices.py", "nccl", "cuda")), wanted)
+        with self.subTest("communicators that do not block"):
+            outcome = harness.under_fakegpu(4, "on_devices.py", "nccl", "cuda", TORCH_NCCL_USE_COMM_NONBLOCKING="1")
+            self.assertEqual(self.results(outcome), wanted)
+
+    def test_a_device_is_what_cuda_promises(self) -> None:
+        outcome = harness.under_fakegpu(1, "one_device.py")
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertGreater(len(outcome.lines("holds")), 15, outcome.output)
+
+    def test_ranks_that_disagree_read_why_in_their_tracebacks(self) -> None:
+        for way, words in (("count", "count differs"), ("batch", "mismatch"), ("raises", "rank 1")):
+            with self.subTest(way):
+                outcome = harness.under_fakegpu(2, "disagreeing.py", way)
+                told = outcome.lines("told 0")
+                self.assertTrue(told and words in told[0], outcome.output)
+                self.assertLess(outcome.seconds, 60, outcome.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
