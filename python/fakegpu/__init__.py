@@ -35,9 +35,10 @@ def _install_operations() -> None:
     from fakegpu import streams
 
     if streams.is_ours():
-        from fakegpu import operations
+        from fakegpu import barriers, operations
 
         operations.install()
+        barriers.install()
 
 
 def _register() -> None:

@@ -22,6 +22,11 @@ class Cuda(unittest.TestCase):
             outcome = harness.under_fakegpu(4, "on_devices.py", "nccl", "cuda", TORCH_NCCL_USE_COMM_NONBLOCKING="1")
             self.assertEqual(self.results(outcome), wanted)
 
+    def test_barriers_are_counted_as_such(self) -> None:
+        outcome = harness.under_fakegpu(4, "on_devices.py", "nccl", "cuda")
+        counted = [line.split() for line in outcome.output.splitlines() if line.split()[:1] == ["barrier"]]
+        self.assertTrue(counted and int(counted[0][1]) >= 1, outcome.output)
+
     def test_a_device_is_what_cuda_promises(self) -> None:
         outcome = harness.under_fakegpu(1, "one_device.py")
         self.assertEqual(outcome.code, 0, outcome.output)

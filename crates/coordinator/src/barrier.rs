@@ -2,7 +2,7 @@
 
 use fakegpu_proto::event::FailureKind;
 use fakegpu_proto::{EventKind, Fault, ToRank};
-use fakegpu_units::{CommId, HostTime, Rank, Ranks};
+use fakegpu_units::{CommId, HostTime, Rank, Ranks, VirtualSpan};
 
 use crate::comm::Standing;
 use crate::deadline::Due;
@@ -78,7 +78,7 @@ impl Coordinator {
         for arrival in &arrivals {
             self.reply(arrival.peer, arrival.request, ToRank::Done);
         }
-        self.event(now, EventKind::Barrier { comm: id, waits });
+        self.event(now, EventKind::Barrier { comm: id, waits, bytes: 0, took: VirtualSpan::ZERO });
     }
 
     pub(crate) fn barrier_due(&mut self, now: HostTime, id: CommId) {

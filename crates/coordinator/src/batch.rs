@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fakegpu_proto::event::FailureKind;
 use fakegpu_proto::{Action, Direction, EventKind, Fault, Release, ToRank, Transfer};
-use fakegpu_units::{Collective, CommId, GlobalRank, HostTime, Rank, SessionId};
+use fakegpu_units::{Collective, CommId, GlobalRank, HostTime, Rank, SessionId, VirtualSpan};
 
 use crate::batches::{Batch, BatchId, Booked, Key};
 use crate::comm::{Comm, Entry, Slot, Staging, Standing};
@@ -101,6 +101,7 @@ impl Coordinator {
             ops: Vec::with_capacity(ops.len()),
             loose,
             untold: Vec::new(),
+            modelled: VirtualSpan::ZERO,
             parts: Vec::new(),
         });
         let mut misfits = Vec::new();
@@ -607,8 +608,14 @@ impl Coordinator {
         let (peer, request) = (batch.peer, batch.request);
         let untold = std::mem::take(&mut batch.untold);
         if batch.waiting().next().is_none() {
-            let parts = self.batches.retire(now, id).map_or_else(Vec::new, |batch| batch.parts);
+            let (parts, modelled) = self.batches.retire(now, id).map_or_else(Default::default, |batch| {
+                let modelled = Some(batch.modelled).filter(|_| batch.is_on_stream());
+                (batch.parts, modelled)
+            });
             self.book_plain(now, &parts);
+            if let Some(modelled) = modelled {
+                self.reply(peer, request, ToRank::Modelled(modelled));
+            }
             self.reply(peer, request, ToRank::Go(Release::Rest));
         } else if !untold.is_empty() {
             self.reply(peer, request, ToRank::Go(Release::Some(untold)));

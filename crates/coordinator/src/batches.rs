@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use fakegpu_units::{CommId, GlobalRank, HostTime, Rank, SessionId};
+use fakegpu_proto::STREAM;
+use fakegpu_units::{CommId, GlobalRank, HostTime, Rank, SessionId, VirtualSpan};
 
 use crate::PeerId;
 use crate::pairs::Ends;
@@ -69,11 +70,18 @@ pub(crate) struct Batch {
     pub(crate) loose: bool,
     /// Those that the process has not been told about.
     pub(crate) untold: Vec<u32>,
+    /// What its operations take in the model: those of pairs at once, others one after the other.
+    pub(crate) modelled: VirtualSpan,
     /// Parts of all-to-alls, gathers and scatters that have run, while the whole has not.
     pub(crate) parts: Vec<Released>,
 }
 
 impl Batch {
+    /// Whether it is on a stream.
+    pub(crate) const fn is_on_stream(&self) -> bool {
+        self.thread & STREAM != 0
+    }
+
     /// What it still waits for.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Booked> + '_ {
         self.ops.iter().copied().filter(|op| !op.done && !matches!(op.key, Key::Free(_)))

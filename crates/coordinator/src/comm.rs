@@ -177,6 +177,10 @@ pub(crate) struct Comm {
     pub(crate) notice_at: Option<HostTime>,
     pub(crate) conflict_at: Option<HostTime>,
     pub(crate) asymmetry_told: bool,
+    /// Ranks whose next all-reduce is a barrier to their programs.
+    pub(crate) marked: BTreeSet<Rank>,
+    /// Ranks whose processes ended in order without leaving it, until somebody was told.
+    pub(crate) undestroyed: BTreeSet<Rank>,
     /// When the relay gave up, and why.
     pub(crate) stream_fault: Option<(HostTime, String)>,
 }

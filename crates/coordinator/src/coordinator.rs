@@ -189,6 +189,7 @@ impl Coordinator {
                 Err(fault) => self.reply(peer, request, ToRank::Failed(fault)),
             },
             ToCoordinator::Hazard { comm, rank, detail } => self.hazard(now, peer, comm, rank, &detail),
+            ToCoordinator::Mark { comm, rank } => self.mark(peer, comm, rank),
             ToCoordinator::Predict { ops } => {
                 let time = self.predict(&ops);
                 self.reply(peer, request, ToRank::Predicted(time));

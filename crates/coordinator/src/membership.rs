@@ -42,8 +42,28 @@ impl Coordinator {
         } else {
             self.fail_if_missed(now, id, &[rank], &what, FailureKind::RankLeft);
         }
+        if how == Leave::Destroy {
+            self.tell_undestroyed(now, id, peer);
+        }
         self.reply(peer, request, ToRank::Done);
         self.bury(id);
+    }
+
+    /// Tells who destroys a communicator of those that ended without: once.
+    fn tell_undestroyed(&mut self, now: HostTime, id: CommId, peer: PeerId) {
+        let Some(comm) = self.comms.get_mut(&id) else { return };
+        let undestroyed = std::mem::take(&mut comm.undestroyed);
+        if undestroyed.is_empty() {
+            return;
+        }
+        let ranks: Vec<Rank> = undestroyed.into_iter().collect();
+        let detail = format!(
+            "ncclCommDestroy of communicator {id}: {} ended without destroying it; NCCL may wait for all ranks here, so let each \
+             destroy it, or abort it where some cannot",
+            Ranks(&ranks)
+        );
+        self.reply(peer, 0, ToRank::Notice(detail.clone()));
+        self.event(now, EventKind::Hazard { comm: id, detail });
     }
 
     /// A process is gone: its communicators fail at once if it died, or where others still need it.
@@ -81,6 +101,9 @@ impl Coordinator {
         let died = departed.ending != Ending::Goodbye;
         for &rank in &members {
             comm.depart(rank, if died { Standing::Dead } else { Standing::Left });
+        }
+        if !died {
+            comm.undestroyed.extend(&members);
         }
         let process = process_name(departed.pid, &departed.program);
         let how = if died { "died" } else { "exited" };

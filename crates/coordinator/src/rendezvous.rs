@@ -488,6 +488,8 @@ impl Coordinator {
             notice_at: None,
             conflict_at: None,
             asymmetry_told: false,
+            marked: BTreeSet::new(),
+            undestroyed: BTreeSet::new(),
             stream_fault: None,
         };
         self.comms.insert(id, comm);
@@ -727,7 +729,8 @@ impl Coordinator {
         match (live, alone) {
             (true, _) => " (a process of that rank is alive and connected)",
             (false, true) => {
-                " (did every rank call ncclGetUniqueId? One rank must, and give its id to the others)"
+                " (did every rank call ncclGetUniqueId? One rank must, and give its id to the others. Does one thread join all ranks? \
+                 It must do so in a group)"
             }
             (false, false) => "",
         }

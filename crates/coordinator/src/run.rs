@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use fakegpu_proto::{Action, Descriptor, Direction, Estimate, EventKind, StagingKind};
 use fakegpu_units::{
-    Collective, CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SeqNo, VirtualTime,
+    Collective, CommId, GlobalRank, HostSpan, HostTime, NodeIndex, Rank, SeqNo, VirtualSpan, VirtualTime,
 };
 
 use crate::batches::BatchId;
 use crate::comm::{Comm, Slot, Staging, Standing};
 use crate::options::TransferWork;
 use crate::pairs::{Ends, Half};
-use crate::{Coordinator, Errand, Work};
+use crate::{Coordinator, Errand, PeerId, Work};
 
 /// A pair that was released.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,12 @@ impl Coordinator {
             self.mark_released(now, entry.batch, entry.index);
         }
         let waits = slot.entries.iter().flatten().map(|entry| now.since(entry.at)).collect();
-        self.collective_event(now, id, seq, descriptor, waits);
+        let took = self.collective_event(now, id, seq, descriptor, waits);
+        for entry in slot.entries.iter().flatten() {
+            if let Some(batch) = self.batches.by_id.get_mut(&entry.batch) {
+                batch.modelled = batch.modelled + took;
+            }
+        }
         let streamed = self
             .comms
             .get(&id)
@@ -72,8 +77,15 @@ impl Coordinator {
         seq: SeqNo,
         descriptor: Descriptor,
         waits: Vec<HostSpan>,
-    ) {
+    ) -> VirtualSpan {
         let (start, estimate) = self.book(id, &descriptor);
+        let took = estimate.total();
+        if self.is_barrier(id, &descriptor) {
+            let bytes = descriptor.block_bytes();
+            self.operations += 1;
+            self.event(now, EventKind::Barrier { comm: id, waits, bytes, took });
+            return took;
+        }
         let (size, chunks) =
             self.comms.get(&id).map_or((0, 0), |comm| (comm.size(), comm.chunks_of(&descriptor)));
         let size = u32::try_from(size).unwrap_or(u32::MAX);
@@ -82,6 +94,26 @@ impl Coordinator {
             now,
             EventKind::Operation { comm: id, seq, descriptor, size, waits, start, estimate, chunks },
         );
+        took
+    }
+
+    /// A rank's next all-reduce is a barrier.
+    pub(crate) fn mark(&mut self, peer: PeerId, id: CommId, rank: Rank) {
+        if self.owned(peer, id, rank).is_ok()
+            && let Some(comm) = self.comms.get_mut(&id)
+        {
+            comm.marked.insert(rank);
+        }
+    }
+
+    /// Whether an operation that runs is one that its ranks called as a barrier.
+    fn is_barrier(&mut self, id: CommId, descriptor: &Descriptor) -> bool {
+        let Some(comm) = self.comms.get_mut(&id) else { return false };
+        let all = comm.marked.len() == comm.size();
+        descriptor.op == Collective::AllReduce && all && {
+            comm.marked.clear();
+            true
+        }
     }
 
     fn clock(&self, rank: GlobalRank) -> VirtualTime {
@@ -160,6 +192,11 @@ impl Coordinator {
             }
         }
         for (pair, (start, estimate)) in plain.iter().zip(starts.into_iter().zip(estimates)) {
+            for batch in [pair.send.batch, pair.recv.batch] {
+                if let Some(batch) = self.batches.by_id.get_mut(&batch) {
+                    batch.modelled = batch.modelled.max(estimate.total());
+                }
+            }
             self.operations += 1;
             let chunks = self.comms.get_mut(&pair.comm).map_or(0, |comm| {
                 comm.transfers += 1;
@@ -253,8 +290,8 @@ impl Coordinator {
     }
 
     /// What operations of one rank would cost, were all ranks to call them now, one after the other.
-    pub(crate) fn predict(&self, ops: &[(CommId, Rank, Action)]) -> fakegpu_units::VirtualSpan {
-        let (mut total, mut works) = (fakegpu_units::VirtualSpan::ZERO, Vec::new());
+    pub(crate) fn predict(&self, ops: &[(CommId, Rank, Action)]) -> VirtualSpan {
+        let (mut total, mut works) = (VirtualSpan::ZERO, Vec::new());
         for (id, rank, action) in ops {
             let Some(comm) = self.comms.get(id) else { continue };
             match action {

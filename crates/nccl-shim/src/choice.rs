@@ -31,6 +31,12 @@ fn edge() -> &'static Edge {
     })
 }
 
+/// Beside NCCL's functions: the calling thread's next all-reduce is a barrier to its program, and reports count it so.
+#[unsafe(no_mangle)]
+extern "C" fn fakegpu_mark_barrier() {
+    edge().runtime().mark_barrier();
+}
+
 /// The process's environment, as far as it is text.
 pub(crate) fn variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()

@@ -305,12 +305,19 @@ pub enum EventKind {
         /// What it costs there.
         estimate: Estimate,
     },
-    /// A barrier completed.
+    /// A barrier completed: one of the coordinator's own, which moves nothing, or an all-reduce that its ranks called as
+    /// one.
     Barrier {
         /// The communicator.
         comm: CommId,
         /// How long each member waited, by rank.
         waits: Vec<HostSpan>,
+        /// Bytes of the all-reduce.
+        #[serde(default)]
+        bytes: u64,
+        /// What it takes in the model.
+        #[serde(default)]
+        took: VirtualSpan,
     },
     /// Something less than faithful, or worth a look, that failed nothing.
     Hazard {

@@ -35,13 +35,13 @@ pub use event::{Estimate, Event, EventKind, Flow, Origin, RankHistory};
 pub use fault::{Code, Fault};
 pub use frame::{FrameError, FrameReader, Header};
 pub use message::{
-    DataHello, Gpu, Hello, JoinComm, Lane, Leave, Member, Offer, Placement, Release, ShrinkComm, StagingKind,
-    StagingOutcome, StatsReply, ToCoordinator, ToRank, UniqueId,
+    DataHello, Gpu, Hello, JoinComm, Lane, Leave, Member, Offer, Placement, Release, STREAM, ShrinkComm,
+    StagingKind, StagingOutcome, StatsReply, ToCoordinator, ToRank, UniqueId,
 };
 pub use snapshot::{CommView, RankView, Snapshot};
 
 /// The protocol's version; a peer with another one is refused by name.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 
 /// The text protocol's version, which scripts look at.
 pub const TEXT_VERSION: u16 = 1;

@@ -172,7 +172,8 @@ pub enum ToCoordinator {
     Submit {
         /// In call order.
         ops: Vec<(CommId, Rank, Action)>,
-        /// The calling thread, numbered by its process: who else could still call for these ranks.
+        /// The calling thread, numbered by its process: who else could still call for these ranks. Or, with
+        /// [`STREAM`] in it, the stream that the operations are on.
         thread: u64,
     },
     /// The thread that submitted this goes on without waiting: it drives further ranks.
@@ -232,6 +233,13 @@ pub enum ToCoordinator {
     },
     /// Who waits for whom?
     Inspect,
+    /// The rank's next all-reduce on the communicator is a barrier to its program. Not answered.
+    Mark {
+        /// The communicator.
+        comm: CommId,
+        /// The rank.
+        rank: Rank,
+    },
     /// All ranks meet; answered when all have come.
     Barrier {
         /// The communicator.
@@ -437,7 +445,13 @@ pub enum ToRank {
     Predicted(VirtualSpan),
     /// Answer to an inspection.
     Snapshot(Box<Snapshot>),
+    /// What a submission on a stream takes in the model; its release follows.
+    Modelled(VirtualSpan),
 }
+
+/// The bit that makes a number of [`ToCoordinator::Submit`] that of a stream. A thread that puts work on a stream goes
+/// on, and the stream wants to know how long it takes.
+pub const STREAM: u64 = 1 << 63;
 
 #[cfg(test)]
 mod tests {

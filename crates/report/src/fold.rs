@@ -212,7 +212,7 @@ impl Fold {
                 self.run(&Operation { comm, seq, descriptor, size, waits, start, estimate, chunks });
             }
             EventKind::Transfer { .. } | EventKind::Put { .. } => self.apply_point_to_point(&event.kind),
-            EventKind::Barrier { comm, waits } => self.barrier(*comm, waits),
+            EventKind::Barrier { comm, waits, bytes, took } => self.barrier(*comm, waits, *bytes, *took),
             EventKind::Hazard { comm, detail } => self.hazard(*comm, detail),
             EventKind::Failure { comm, failure, code, detail, culprits, history } => {
                 let (comm, failure, code) = (*comm, *failure, *code);
@@ -429,8 +429,8 @@ impl Fold {
         }
     }
 
-    fn barrier(&mut self, comm: CommId, waits: &[HostSpan]) {
-        self.barriers.book(0, VirtualSpan::ZERO, VirtualSpan::ZERO);
+    fn barrier(&mut self, comm: CommId, waits: &[HostSpan], bytes: u64, took: VirtualSpan) {
+        self.barriers.book(bytes, took, VirtualSpan::ZERO);
         let mut start = VirtualTime::ZERO;
         self.each_member(comm, |state, index| {
             let wait = waits.get(index).copied().unwrap_or_default();
@@ -450,10 +450,10 @@ impl Fold {
             reduce: None,
             root: None,
             count: 0,
-            bytes: 0,
+            bytes,
             ranks: u32::try_from(waits.len()).unwrap_or(u32::MAX),
             start_us: start.since(VirtualTime::ZERO).as_micros_f64(),
-            duration_us: 0.0,
+            duration_us: took.as_micros_f64(),
             algorithm: String::new(),
             bottleneck: String::new(),
             max_wait_ms: longest_ms(waits),

@@ -6,7 +6,7 @@ use fakegpu_executor::Scalar;
 use fakegpu_proto::{Descriptor, Fault, ToCoordinator};
 use fakegpu_rank::{Call, Checked, PointToPoint, check_capability};
 use fakegpu_staging_shm::{RecvBuffer, SendBuffer};
-use fakegpu_units::{DataType, ReduceOp};
+use fakegpu_units::{Collective as Op, DataType, ReduceOp};
 
 use crate::communicator::{Communicator, not_ready};
 use crate::debug::Subsystem;
@@ -50,6 +50,12 @@ impl Runtime {
         let stream = collective.stream;
         let prepared = self.prepare(collective);
         self.go(prepared, stream)
+    }
+
+    /// The calling thread's next all-reduce is a barrier to its program: reports count it as one. One element alone is no
+    /// sign of that.
+    pub fn mark_barrier(&self) {
+        grouping::mark_barrier();
     }
 
     /// `ncclSend`; the call's size is filled in here.
@@ -154,6 +160,12 @@ impl Runtime {
         let recv = if call.uses_recv(root) { call.recv_bytes() } else { 0 };
         self.check_staging(name, send.max(recv))?;
         self.check_overlap(&comm, &call)?;
+        if call.op == Op::AllReduce
+            && grouping::take_barrier_mark()
+            && let Some(joined) = comm.joined.get()
+        {
+            joined.session.say(&ToCoordinator::Mark { comm: joined.comm, rank: comm.rank() });
+        }
         let work = Work::Collective { descriptor, factor, send: collective.send, recv: collective.recv };
         Ok(Some(Prepared::new(comm, work)))
     }

@@ -69,7 +69,8 @@ type Told = Arc<OnceLock<Ended>>;
 /// How a submission ended.
 #[derive(Clone, Debug)]
 enum Ended {
-    Well,
+    /// It takes this long in the model.
+    Well(VirtualSpan),
     /// Its communicator was aborted or revoked: it does no more, and the stream goes on.
     Stopped(Fault),
     Failed(Fault),
@@ -104,7 +105,7 @@ pub(crate) fn run(put_off: Vec<Submission>, own: Vec<Submission>) -> Result<(), 
     }
     let outcome = |told: &Told| match told.get() {
         Some(Ended::Failed(fault) | Ended::Stopped(fault)) => Err(fault.clone()),
-        Some(Ended::Well) | None => Ok(()),
+        Some(Ended::Well(_)) | None => Ok(()),
     };
     told.iter().skip(first).try_for_each(outcome)
 }
@@ -160,12 +161,12 @@ impl Engine {
         news.into_iter().for_each(|news| flights.hear(news));
     }
 
-    /// Moves what can be moved, unless somebody else does already; whether a part has ended.
-    fn turn(&self, number: u64, stream: Stream) -> bool {
+    /// Moves what can be moved, unless somebody else does already; what a part took in the model, once it has ended.
+    fn turn(&self, number: u64, stream: Stream) -> Option<VirtualSpan> {
         let mut flights = match self.flights.try_lock() {
             Ok(flights) => flights,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
+            Err(TryLockError::WouldBlock) => return None,
         };
         let before = flights.submissions.len();
         self.hear(&mut flights);
@@ -173,7 +174,8 @@ impl Engine {
         if flights.submissions.len() != before {
             self.landed.notify_all();
         }
-        flights.submissions.get(&number).is_none_or(|submission| submission.is_finished_on(stream))
+        let submission = flights.submissions.get(&number)?;
+        submission.is_finished_on(stream).then(|| submission.modelled())
     }
 
     fn wait(&self, timeout: Duration) {
@@ -265,13 +267,9 @@ impl Flights {
 
     /// Lets go of what has ended.
     fn land(&mut self) {
-        let ended: Vec<u64> = self
-            .submissions
-            .iter()
-            .filter(|(_, each)| each.is_finished())
-            .map(|(&number, _)| number)
-            .collect();
-        ended.into_iter().for_each(|number| self.end(number, Ended::Well));
+        let finished = self.submissions.iter().filter(|(_, each)| each.is_finished());
+        let ended: Vec<_> = finished.map(|(&number, each)| (number, each.modelled())).collect();
+        ended.into_iter().for_each(|(number, modelled)| self.end(number, Ended::Well(modelled)));
     }
 
     fn end(&mut self, number: u64, how: Ended) {
@@ -335,12 +333,12 @@ impl StreamWork for Piece {
             self.is_reached = true;
             self.engine.say(News::Reached(self.number, self.stream));
         }
-        let has_ended = self.engine.turn(self.number, self.stream);
+        let ended = self.engine.turn(self.number, self.stream);
         let turn = match self.told.get() {
             Some(Ended::Failed(fault)) => Turn::Failed(fault.detail.clone()),
-            Some(Ended::Well | Ended::Stopped(_)) => Turn::Ended(VirtualSpan::ZERO),
-            None if has_ended => Turn::Ended(VirtualSpan::ZERO),
-            None => Turn::Pending,
+            Some(Ended::Well(modelled)) => Turn::Ended(*modelled),
+            Some(Ended::Stopped(_)) => Turn::Ended(VirtualSpan::ZERO),
+            None => ended.map_or(Turn::Pending, Turn::Ended),
         };
         self.has_ended = turn != Turn::Pending;
         turn

@@ -25,6 +25,7 @@ thread_local! {
     static GROUP: RefCell<Group<Held>> = RefCell::default();
     static DEVICE: Cell<u32> = const { Cell::new(0) };
     static NUMBER: u64 = next_number();
+    static BARRIER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Calls that all threads hold back.
@@ -87,6 +88,16 @@ pub(crate) fn grouped() -> u32 {
 /// The device this thread last sat on: it sits there in its next communicators too, if it is free.
 pub(crate) fn last_device() -> u32 {
     DEVICE.get()
+}
+
+/// The thread's next all-reduce is a barrier.
+pub(crate) fn mark_barrier() {
+    BARRIER.set(true);
+}
+
+/// Whether the thread's all-reduce is one; the next is not.
+pub(crate) fn take_barrier_mark() -> bool {
+    BARRIER.take()
 }
 
 /// Remembers a device for [`last_device`].

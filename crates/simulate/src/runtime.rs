@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fakegpu_config::env::{Address, ComputeMode, DistMode, LogLevel, Settings};
-use fakegpu_proto::{Fault, ToCoordinator, ToRank};
+use fakegpu_proto::{Fault, STREAM, ToCoordinator, ToRank};
 use fakegpu_rank::{GroupEnd, IdContent, SelfPairs};
 
 use crate::capability::Capabilities;
@@ -472,7 +472,6 @@ fn tell_taken_over(submission: &Submission) {
 
 /// A stream as the coordinator knows it: what it holds comes one after the other, as what a thread calls does.
 fn stream_number(stream: Stream) -> u64 {
-    const STREAM: u64 = 1 << 63;
     STREAM | (stream.handle as u64) << 8 | u64::from(stream.device)
 }
 

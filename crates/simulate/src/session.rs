@@ -27,6 +27,9 @@ const COORDINATOR_PATIENCE: Duration = Duration::from_secs(600);
 /// What it may take beyond a time-out that was set.
 const COORDINATOR_GRACE: Duration = Duration::from_secs(60);
 
+/// How long a coordinator that was there a moment ago may take to be dialled again: it may be busy, not late.
+const REDIAL: Duration = Duration::from_millis(500);
+
 /// How often a wait looks whether it has become pointless.
 const SLICE: Duration = Duration::from_millis(50);
 
@@ -292,7 +295,7 @@ impl Session {
 
     /// A second connection, for one rank's tensor bytes.
     pub(crate) fn open_data(&self, comm: CommId, rank: Rank, lane: Lane) -> Result<Wire, Fault> {
-        let mut link = Link::new(dial(&*self.dialer, Duration::from_secs(5))?);
+        let mut link = Link::new(dial(&*self.dialer, REDIAL)?);
         let hello =
             ToCoordinator::Data(DataHello { session: self.id, secret: self.secret, comm, rank, lane });
         link.send(1, &hello, PROMPT).map_err(|error| self.lost_fault(&error.to_string()))?;
@@ -361,7 +364,7 @@ impl Inbox {
 
 /// Whether nothing more is said about a request.
 const fn is_last(message: &ToRank) -> bool {
-    !matches!(message, ToRank::Go(Release::Some(_) | Release::Pairwise))
+    !matches!(message, ToRank::Go(Release::Some(_) | Release::Pairwise) | ToRank::Modelled(_))
 }
 
 fn patience_of(settings: &Settings) -> Duration {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fakegpu_proto::{Action, Fault, Release, ToCoordinator, ToRank};
-use fakegpu_units::{CommId, GlobalRank, Rank};
+use fakegpu_units::{CommId, GlobalRank, Rank, VirtualSpan};
 
 use crate::Handle;
 use crate::communicator::Communicator;
@@ -39,6 +39,8 @@ pub(crate) struct Submission {
     open: bool,
     /// Operations that have not ended, by what they follow.
     unfinished: BTreeMap<Key, usize>,
+    /// What it takes in the model, as the coordinator said.
+    modelled: VirtualSpan,
     /// Streams whose earlier work has ended: what is on others may not begin yet.
     reached: BTreeSet<Stream>,
 }
@@ -77,6 +79,7 @@ impl Submission {
             ready: VecDeque::new(),
             open: request.is_some(),
             unfinished: BTreeMap::new(),
+            modelled: VirtualSpan::ZERO,
             reached: BTreeSet::new(),
         };
         submission.enter(operations);
@@ -162,6 +165,11 @@ impl Submission {
         self.unfinished.is_empty()
     }
 
+    /// What it takes in the model; nothing where that is not known.
+    pub(crate) const fn modelled(&self) -> VirtualSpan {
+        self.modelled
+    }
+
     /// Whether more will be said about it.
     pub(crate) const fn is_open(&self) -> bool {
         self.open
@@ -196,6 +204,7 @@ impl Submission {
                 }
             }
             ToRank::Go(Release::Pairwise) => self.become_pairwise()?,
+            ToRank::Modelled(span) => self.modelled = span,
             ToRank::Failed(fault) => {
                 self.open = false;
                 return Err(fault);

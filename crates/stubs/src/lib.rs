@@ -2,7 +2,7 @@
 //!
 //! PyTorch's wheel imports some seven hundred functions of cuBLAS, cuDNN and a dozen further libraries; the loader wants
 //! every one of them, and none is called where operations run on the CPU. [`Imports`] collects what a set of libraries
-//! imports, [`write`] makes a shared library that exports it: each function tells once on stderr that it is not there,
+//! imports, [`write()`] makes a shared library that exports it: each function tells once on stderr that it is not there,
 //! by name, and answers with an error code. No compiler is needed, and nothing of the vendor's is copied.
 //!
 //! ```

@@ -293,7 +293,9 @@ fn a_rank_that_lives_on_or_ends_later_makes_the_first_death_the_cause() {
     log.die(0);
     assert!(log.story().contains("rank 2 died (train, pid 4002, node0)"), "{}", log.story());
     // The launcher ends the others once it has seen the first.
-    (0..10).for_each(|_| log.push(EventKind::Barrier { comm: CommId(1), waits: Vec::new() }));
+    (0..10).for_each(|_| {
+        log.push(EventKind::Barrier { comm: CommId(1), waits: Vec::new(), bytes: 0, took: VirtualSpan::ZERO })
+    });
     [1, 3].into_iter().for_each(|rank| log.die(rank));
     assert!(log.story().contains("rank 2 died (train, pid 4002, node0)"), "{}", log.story());
 }
@@ -388,6 +390,8 @@ fn a_run_without_failure_is_summed_up() {
         EventKind::Barrier {
             comm: CommId(1),
             waits: (0..10).map(|rank| HostSpan::from_millis(rank * 5)).collect(),
+            bytes: 0,
+            took: VirtualSpan::ZERO,
         },
         EventKind::Hazard { comm: CommId(1), detail: "ranks group the same calls differently".to_owned() },
         EventKind::Stopped { why: "idle".to_owned() },

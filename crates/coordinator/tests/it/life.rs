@@ -436,3 +436,19 @@ fn what_has_ended_leaves_nothing_behind() {
     assert_eq!(world.coordinator.stats().communicators, 1);
     assert!(sizes[199] < sizes[99] + 200, "{} {}", sizes[99], sizes[199]);
 }
+
+#[test]
+fn who_destroys_is_told_once_of_a_rank_that_ended_without() {
+    let mut world = World::with_comm(3);
+    world.say(1, ToCoordinator::Goodbye { grouped: 0 });
+    world.die(1);
+    world.replies();
+    world.leave(0);
+    world.leave(2);
+    let notice = |reply: (u64, ToRank)| match reply {
+        (peer, ToRank::Notice(text)) => Some(format!("{peer}: {text}")),
+        _ => None,
+    };
+    let told: Vec<String> = world.replies().into_iter().filter_map(notice).collect();
+    insta::assert_snapshot!(told.join("\n"), @"0: ncclCommDestroy of communicator 1: rank 1 ended without destroying it; NCCL may wait for all ranks here, so let each destroy it, or abort it where some cannot");
+}

@@ -44,7 +44,12 @@ fn log(steps: &[Step], joined: bool) -> Vec<Event> {
             Step::Run { op, count } => log.run(1, seq, op, count, 8),
             Step::Send { src, dst, count } => log.send(1, src, dst, count),
             Step::Put { src, dst, bytes } => log.put(1, src, dst, bytes),
-            Step::Barrier => log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8) }),
+            Step::Barrier => log.push(EventKind::Barrier {
+                comm: CommId(1),
+                waits: waits(8),
+                bytes: 0,
+                took: fakegpu_units::VirtualSpan::ZERO,
+            }),
             Step::Create => log.create(2 + seq, (0..8).map(GlobalRank).collect(), None),
             Step::Leave(rank) => {
                 log.push(EventKind::CommLeft {
@@ -167,7 +172,12 @@ fn operations_leave_nothing_behind_but_counts() {
     let mut fold = Fold::new(Options { timeline_max: 16 });
     let mut log = Log::joined();
     log.run(1, 0, Collective::AllReduce, 1 << 20, 8);
-    log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8) });
+    log.push(EventKind::Barrier {
+        comm: CommId(1),
+        waits: waits(8),
+        bytes: 0,
+        took: fakegpu_units::VirtualSpan::ZERO,
+    });
     log.send(1, 0, 5, 1 << 20);
     log.put(1, 0, 5, 1 << 20);
     let repeated = log.events.split_off(log.events.len() - 4);

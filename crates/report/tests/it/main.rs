@@ -197,7 +197,7 @@ fn healthy() -> Vec<Event> {
     }
     log.create(2, (4..8).map(GlobalRank).collect(), Some("no shared memory on rank 5's host"));
     log.run(2, 0, Collective::AllToAll, 1 << 10, 4);
-    log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8) });
+    log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8), bytes: 0, took: VirtualSpan::ZERO });
     let detail = "ranks 0, 1 and ranks 2, 3 use communicators 1 and 2 in different orders".to_owned();
     log.push(EventKind::Hazard { comm: CommId(2), detail: detail.clone() });
     log.push(EventKind::Hazard { comm: CommId(2), detail });
@@ -259,7 +259,7 @@ fn pipeline() -> Vec<Event> {
     log.send(1, 0, 1, 0);
     log.send(1, 3, 3, 1 << 10);
     log.put(1, 5, 1, 4096);
-    log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8) });
+    log.push(EventKind::Barrier { comm: CommId(1), waits: waits(8), bytes: 0, took: VirtualSpan::ZERO });
     log.push(EventKind::Failure {
         comm: Some(CommId(1)),
         failure: FailureKind::Deadlock,

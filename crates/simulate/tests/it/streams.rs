@@ -8,24 +8,29 @@ use fakegpu_simulate::{
     Code, CommOptions, Fault, Handle, NeverSpawn, Outcome, Request, Runtime, Standing, Stream, StreamWork,
     Streams, Turn,
 };
-use fakegpu_units::Collective as Op;
+use fakegpu_units::{Collective as Op, VirtualSpan};
 
 use crate::{Desk, collective_on};
 
 type Queue = VecDeque<Box<dyn StreamWork>>;
 
-/// A queue for each stream, brought on by whoever drains it.
+/// A queue for each stream, brought on by whoever drains it; and the time that the model gives each.
 #[derive(Clone, Debug, Default)]
-struct Queues(Arc<Mutex<BTreeMap<usize, Queue>>>);
+struct Queues(Arc<Mutex<BTreeMap<usize, Queue>>>, Arc<Mutex<BTreeMap<usize, VirtualSpan>>>);
 
 impl Queues {
     /// Turns every stream's first piece once; the failures seen. Whether anything is left.
     fn turn(&self, failures: &mut Vec<String>) -> bool {
         let mut queues = self.0.lock().unwrap();
-        for queue in queues.values_mut() {
+        for (stream, queue) in queues.iter_mut() {
             match queue.front_mut().map(|work| work.turn()) {
                 None | Some(Turn::Pending) => {}
-                Some(Turn::Ended(_)) => drop(queue.pop_front()),
+                Some(Turn::Ended(span)) => {
+                    let mut clocks = self.1.lock().unwrap();
+                    let clock = clocks.entry(*stream).or_default();
+                    *clock = *clock + span;
+                    queue.pop_front();
+                }
                 Some(Turn::Failed(text)) => {
                     failures.push(text);
                     queue.clear();
@@ -124,6 +129,9 @@ fn a_call_returns_before_its_peer_comes_and_is_done_in_stream_order() {
         assert_eq!((first.queues.drain(), other.join().unwrap()), (vec![], vec![]));
     });
     assert_eq!((first.values[0], second.values[0]), (6.0, 6.0));
+    let clock = |rank: &Rank, stream| rank.queues.1.lock().unwrap()[&stream];
+    assert!(clock(&first, 7) > VirtualSpan::ZERO, "two sums take time in the model");
+    assert_eq!(clock(&first, 7), clock(&second, 8), "the same on both ranks");
 }
 
 #[test]
