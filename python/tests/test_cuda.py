@@ -28,7 +28,7 @@ class Cuda(unittest.TestCase):
         self.assertTrue(counted and int(counted[0][1]) >= 1, outcome.output)
 
     def test_a_device_is_what_cuda_promises(self) -> None:
-        outcome = harness.under_fakegpu(1, "one_device.py")
+        outcome = harness.under_fakegpu(1, "one_device.py", FAKEGPU_GPU_PROFILE="a100")
         self.assertEqual(outcome.code, 0, outcome.output)
         self.assertGreater(len(outcome.lines("holds")), 15, outcome.output)
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use fakegpu_config::{Address, Cluster};
+use fakegpu_config::{Address, Cluster, profiles};
 use fakegpu_units::NodeIndex;
 
 use crate::arguments::{HostArguments, ShapeArguments};
@@ -63,8 +63,13 @@ impl Shape {
         hosts: Option<u32>,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self> {
-        let flags = with_variables(flags, variable)?;
-        let cluster = cluster(&flags, hosts)?;
+        let flags = with_variables(flags, &variable)?;
+        let mut cluster = cluster(&flags, hosts)?;
+        let profile = variable("FAKEGPU_GPU_PROFILE").filter(|value| !value.is_empty());
+        // A description of the cluster says itself what its GPUs are.
+        if let (Some(profile), None, None) = (profile, &flags.cluster, &flags.preset) {
+            equip(&mut cluster, &profile.to_string_lossy())?;
+        }
         if let Some(hosts) = hosts
             && cluster.nodes.len() != hosts as usize
         {
@@ -82,10 +87,21 @@ impl Shape {
     }
 }
 
+/// Gives all ranks the GPU of this profile.
+fn equip(cluster: &mut Cluster, name: &str) -> Result<()> {
+    let Some(profile) = profiles::find(name) else {
+        bail!("FAKEGPU_GPU_PROFILE is `{name}`; profiles are {}", profiles::NAMES.join(", "));
+    };
+    for gpu in cluster.nodes.iter_mut().flat_map(|node| &mut node.gpus) {
+        profile.name.clone_into(&mut gpu.profile);
+    }
+    Ok(())
+}
+
 /// The flags, completed by FAKEGPU_CLUSTER_CONFIG or FAKEGPU_PRESET where none of them names a cluster or a size.
 fn with_variables(
     flags: &ShapeArguments,
-    variable: impl Fn(&str) -> Option<OsString>,
+    variable: &impl Fn(&str) -> Option<OsString>,
 ) -> Result<ShapeArguments> {
     let mut flags = flags.clone();
     let ShapeArguments { nodes: None, ranks_per_node: None, cluster: None, preset: None, ranks: None } =
@@ -181,6 +197,13 @@ mod tests {
         let preset = |name: &str| (name == "FAKEGPU_PRESET").then(|| "dgx-a100".into());
         assert_eq!(Shape::resolve(&flags(""), None, preset).unwrap().cluster.name, "dgx-a100");
         assert_eq!(Shape::resolve(&flags("--nodes 1"), None, preset).unwrap().cluster.name, "uniform");
+        let profile = |value: &'static str| {
+            move |name: &str| (name == "FAKEGPU_GPU_PROFILE").then(|| OsString::from(value))
+        };
+        let shape = Shape::resolve(&flags("--nodes 2"), None, profile("a100")).unwrap();
+        assert!(shape.cluster.nodes.iter().all(|node| node.gpus.iter().all(|gpu| gpu.profile == "a100")));
+        let told = Shape::resolve(&flags("--nodes 1"), None, profile("a1000")).unwrap_err().to_string();
+        assert!(told.starts_with("FAKEGPU_GPU_PROFILE is `a1000`; profiles are b200,"), "{told}");
         let both = Shape::resolve(&flags(""), None, |_| Some("x".into())).unwrap_err();
         assert!(both.to_string().contains("both set"), "{both}");
     }
