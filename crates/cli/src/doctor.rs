@@ -280,15 +280,42 @@ fn program(what: &'static str, names: &[&str], advice: &'static str) -> Row {
 
 /// Whether Python finds PyTorch; looked up, not imported, which takes seconds.
 fn torch() -> Row {
-    const ADVICE: &str = "PyTorch programs need it; others do not";
+    const ADVICE: &str = "`fakegpu setup torch --venv DIR` installs it";
     const SCRIPT: &str = "import importlib.util as u; s = u.find_spec('torch'); print(s.origin if s else '')";
     let Some(python) = ["python3", "python"].iter().find_map(|name| find::on_path(OsStr::new(name))) else {
         return Row::warn("torch", "no python", ADVICE);
     };
     let output = std::process::Command::new(python).args(["-c", SCRIPT]).output();
-    match output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()) {
-        Ok(origin) if !origin.is_empty() => Row::ok("torch", origin),
-        _ => Row::warn("torch", "not installed", ADVICE),
+    let origin = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let Some(package) =
+        origin.ok().as_deref().and_then(|origin| Path::new(origin).parent()).map(Path::to_path_buf)
+    else {
+        return Row::warn("torch", "not installed", ADVICE);
+    };
+    let version = fs::read_to_string(package.join("version.py")).unwrap_or_default();
+    torch_of(&version, &package)
+}
+
+/// What torch's own version file says.
+fn torch_of(version: &str, package: &Path) -> Row {
+    let quoted = |start: &str| {
+        let line = version.lines().find_map(|line| line.strip_prefix(start))?;
+        line.split('\'').nth(1)
+    };
+    let name = quoted("__version__").unwrap_or("of unknown version");
+    let at = package.display();
+    match quoted("cuda") {
+        Some(cuda) if cuda.starts_with("12.") || cuda.starts_with("13.") => {
+            Row::ok("torch", format!("{name} for CUDA {cuda}, {at}"))
+        }
+        Some(cuda) => {
+            Row::warn("torch", format!("{name} for CUDA {cuda}, {at}"), "FakeGPU has CUDA 12 and 13")
+        }
+        None => Row::warn(
+            "torch",
+            format!("{name} without CUDA, {at}"),
+            "use the backend `fakegpu`, or a torch with CUDA",
+        ),
     }
 }
 
@@ -328,5 +355,17 @@ mod tests {
             table(&rows),
             " state    what     seen       what to do\n ok       kernel   Linux 6.1\n missing  library  not there  install it"
         );
+    }
+
+    #[test]
+    fn torch_is_told_by_its_cuda() {
+        let row = |cuda: &str| {
+            let text = format!("__version__ = '2.15.0+x'\ndebug = False\ncuda: Optional[str] = {cuda}\n");
+            let row = torch_of(&text, Path::new("/site/torch"));
+            format!("{} {} {}", row.state.name(), row.seen, row.advice)
+        };
+        assert_eq!(row("'13.2'"), "ok 2.15.0+x for CUDA 13.2, /site/torch ");
+        assert_eq!(row("'11.8'"), "warn 2.15.0+x for CUDA 11.8, /site/torch FakeGPU has CUDA 12 and 13");
+        assert!(row("None").contains("without CUDA"));
     }
 }

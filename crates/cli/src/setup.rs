@@ -39,6 +39,12 @@ const REFUSED: i32 = 1;
 
 /// Sets torch up as the flags say.
 pub(crate) fn setup(arguments: &SetupArguments) -> Result<u8> {
+    if std::env::consts::ARCH != "x86_64" {
+        bail!(
+            "stand-ins for GPU libraries can be written for x86-64 only, and this machine is {}",
+            std::env::consts::ARCH
+        );
+    }
     let venv = match (&arguments.venv, std::env::var_os("VIRTUAL_ENV")) {
         (Some(venv), _) => std::path::absolute(venv)?,
         (None, Some(active)) => PathBuf::from(active),
