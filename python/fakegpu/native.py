@@ -32,6 +32,8 @@ def path() -> Path:
 
 def load() -> bool:
     """Loads it; whether it is there."""
+    if not _SOURCE.is_file():
+        return False
     found = path()
     if not found.is_file():
         return False

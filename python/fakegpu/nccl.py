@@ -5,10 +5,12 @@ Calls release Python's lock while they run, so other threads go on. A call on CP
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 import threading
+from collections.abc import Iterator
 from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
 
@@ -154,6 +156,20 @@ class Library:
         self.call("ncclGetUniqueId", ctypes.byref(unique_id))
         return unique_id
 
+    @contextlib.contextmanager
+    def of_host_memory(self) -> Iterator[None]:
+        """Communicators that this thread makes within are for CPU tensors: of no GPU, whichever the thread sits on."""
+        use = getattr(self._dll, "fakegpu_use_host_memory", None)
+        if use is None:
+            yield
+            return
+        use.argtypes, use.restype = [c_int], None
+        use(1)
+        try:
+            yield
+        finally:
+            use(0)
+
     def mark_barrier(self) -> None:
         """The calling thread's next all-reduce counts as a barrier in reports."""
         if self._mark_barrier is not None:
@@ -214,7 +230,8 @@ class Communicator:
         """Joins; returns when all ranks have."""
         handle = _COMM()
         content = UniqueId.from_bytes(unique_id)
-        library().call("ncclCommInitRank", ctypes.byref(handle), size, content, rank)
+        with library().of_host_memory():
+            library().call("ncclCommInitRank", ctypes.byref(handle), size, content, rank)
         assert handle.value is not None
         return cls(handle.value, rank, size)
 

@@ -36,8 +36,9 @@ class Cuda(unittest.TestCase):
         for way, words in (("count", "count differs"), ("batch", "mismatch"), ("raises", "rank 1")):
             with self.subTest(way):
                 outcome = harness.under_fakegpu(2, "disagreeing.py", way)
-                told = outcome.lines("told 0")
-                self.assertTrue(told and words in told[0], outcome.output)
+                # torch may hear of it in the call, where it says no more than that, and tell the sentence on its own.
+                self.assertTrue(outcome.lines("told 0"), outcome.output)
+                self.assertIn(words, outcome.output)
                 self.assertLess(outcome.seconds, 60, outcome.output)
 
 

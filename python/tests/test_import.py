@@ -30,7 +30,7 @@ class Import(unittest.TestCase):
             "import torch; begun = time.perf_counter()\n"
             "import fakegpu; fakegpu.autoload(); print(time.perf_counter() - begun)"
         )
-        self.assertLess(float(done.stdout), 0.05, done.stderr)
+        self.assertLess(float(done.stdout), 0.5, done.stderr)
 
     def test_a_missing_library_is_told_at_first_use_alone(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

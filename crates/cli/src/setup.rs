@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -60,8 +61,9 @@ pub(crate) fn setup(arguments: &SetupArguments) -> Result<u8> {
     }
     install(&python, &arguments.version)?;
     let torch = torch_folder(&python)?;
-    let written = write_stubs(&torch)?;
-    say::out(&format!("{written}\n"));
+    let imports = imports(&torch)?;
+    say::out(&format!("{}\n", write_stubs(&torch, &imports)?));
+    link_ours(&torch, &imports)?;
     build_native(&python);
     say::out(&format!("ready: fakegpu run --ranks-per-node 2 -- {} train.py\n", python.display()));
     Ok(0)
@@ -129,8 +131,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Writes stand-ins beside torch's own libraries, where its loader looks last: genuine ones come first.
-fn write_stubs(torch: &Path) -> Result<String> {
-    let imports = imports(torch)?;
+fn write_stubs(torch: &Path, imports: &Imports) -> Result<String> {
     let folder = torch.join("lib");
     let is_gpu_library = |library: &str| {
         (library.starts_with("libcu") || library.starts_with("libnv")) && !OURS.contains(&library)
@@ -154,6 +155,32 @@ fn write_stubs(torch: &Path) -> Result<String> {
         fs::rename(&draft, &path).with_context(|| format!("placing {}", path.display()))?;
     }
     Ok(format!("{count} GPU libraries stood in for, with {functions} functions, in {}", folder.display()))
+}
+
+/// Puts links to our libraries beside torch's, and to our package beside torch, so that a plain `python` finds them too.
+/// A run puts the same ones first. Links, since what they lead to is built anew; setting up again renews them.
+fn link_ours(torch: &Path, imports: &Imports) -> Result<()> {
+    let library = find::library()?;
+    for name in OURS {
+        // The runtime looks for the driver beside itself.
+        let wanted = imports.needed.contains(*name) || *name == "libcuda.so.1";
+        let at = torch.join("lib").join(name);
+        let is_link = fs::symlink_metadata(&at).is_ok_and(|metadata| metadata.is_symlink());
+        if !wanted || is_installed(torch, name) || (at.exists() && !is_link) {
+            continue;
+        }
+        if is_link {
+            fs::remove_file(&at).with_context(|| format!("renewing {}", at.display()))?;
+        }
+        symlink(library.with_file_name(name), &at).with_context(|| format!("linking {}", at.display()))?;
+    }
+    let package = library.parent().and_then(Path::parent).map(|layout| layout.join("python"));
+    if let (Some(package), Some(site)) = (package, torch.parent()) {
+        let at = site.join("fakegpu.pth");
+        fs::write(&at, format!("{}\n", package.display()))
+            .with_context(|| format!("writing {}", at.display()))?;
+    }
+    Ok(())
 }
 
 /// Whether one of the vendor's packages brings it.

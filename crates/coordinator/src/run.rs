@@ -58,7 +58,7 @@ impl Coordinator {
         let took = self.collective_event(now, id, seq, descriptor, waits);
         for entry in slot.entries.iter().flatten() {
             if let Some(batch) = self.batches.by_id.get_mut(&entry.batch) {
-                batch.modelled = batch.modelled + took;
+                batch.modelled += took;
             }
         }
         let streamed = self

@@ -1,10 +1,22 @@
 //! What the process's CUDA runtime says about its GPU, where the process has one.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
 
 use fakegpu_simulate::CudaDevice;
 
 use crate::streams;
+
+thread_local! {
+    static HOST_MEMORY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Beside NCCL's functions: whether the communicators that the calling thread makes from now on are for the program's
+/// ordinary memory, and so of no GPU, though the thread may sit on one.
+#[unsafe(no_mangle)]
+extern "C" fn fakegpu_use_host_memory(on: c_int) {
+    HOST_MEMORY.set(on != 0);
+}
 
 /// Bytes that a PCI bus id takes as CUDA prints it, the end included, and room to spare.
 const BUS_ID_BYTES: c_int = 31;
@@ -15,6 +27,9 @@ type GetBusId = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
 /// The device that the calling thread sits on; `None` without a CUDA runtime in the process, where it has no device, or
 /// where it is ours and the program, which has memory of its own, never used it.
 pub(crate) fn device() -> Option<CudaDevice> {
+    if HOST_MEMORY.get() {
+        return None;
+    }
     let found = current_device();
     // The question has loaded what a CUDA runtime loads at its first call.
     streams::look_for_runtime();

@@ -14,7 +14,7 @@
 //!
 //! let mut fold = Fold::new(Options::default());
 //! let waits = vec![HostSpan::ZERO; 2];
-//! fold.apply(&Event { at: HostTime::ZERO, kind: EventKind::Barrier { comm: CommId(1), waits, bytes: 0, took: VirtualSpan::ZERO } });
+//! fold.apply(&Event { at: HostTime::ZERO, kind: EventKind::Barrier { comm: CommId(1), waits, bytes: 0, took: fakegpu_units::VirtualSpan::ZERO } });
 //! let report = fold.report();
 //! assert_eq!(report.collectives.barrier.calls, 1);
 //! assert!(report.to_json().contains("\"schema_version\": \"cluster_report.v1\""));

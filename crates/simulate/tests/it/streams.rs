@@ -28,7 +28,7 @@ impl Queues {
                 Some(Turn::Ended(span)) => {
                     let mut clocks = self.1.lock().unwrap();
                     let clock = clocks.entry(*stream).or_default();
-                    *clock = *clock + span;
+                    *clock += span;
                     queue.pop_front();
                 }
                 Some(Turn::Failed(text)) => {
