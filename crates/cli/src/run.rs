@@ -52,17 +52,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8> {
         if let Some(way) = way.filter(|_| setting.host.is_some() && outcome.interrupted.is_none()) {
             wait_for_other_hosts(&way, &mut signals);
         }
-        let group = coordinator.id();
-        if let Err(error) = coordinator.stop() {
-            say::err(&format!("fakegpu: {error:#}\n"));
-        }
-        warden.forget(group);
-        say::out(&setting.report());
+        setting.close(coordinator, &mut warden);
     }
     say::out(&format!("{outcome}\n"));
-    if setting.is_reporting() {
-        say::out(&format!("report: {}\n", setting.arguments.report.join("cluster_report.md").display()));
-    }
+    setting.say_where_the_report_is();
     Ok(outcome.exit_code())
 }
 
@@ -75,16 +68,9 @@ pub(crate) fn exec(arguments: &RunArguments) -> Result<u8> {
     let mut signals = Signals::register().context("registering for signals")?;
     let outcome = setting.run_launcher(way, &mut signals, &mut warden)?;
     if let Some(coordinator) = coordinator {
-        let group = coordinator.id();
-        if let Err(error) = coordinator.stop() {
-            say::err(&format!("fakegpu: {error:#}\n"));
-        }
-        warden.forget(group);
-        say::out(&setting.report());
+        setting.close(coordinator, &mut warden);
     }
-    if setting.is_reporting() {
-        say::out(&format!("report: {}\n", setting.arguments.report.join("cluster_report.md").display()));
-    }
+    setting.say_where_the_report_is();
     Ok(outcome.exit_code())
 }
 
@@ -151,6 +137,23 @@ impl<'a> Setting<'a> {
 
     fn is_reporting(&self) -> bool {
         self.runs_coordinator() && Path::new(&self.path("cluster_report.md")).exists()
+    }
+
+    /// Ends the coordinator and shows its report in a few lines.
+    fn close(&self, coordinator: Coordinator, warden: &mut Warden) {
+        let group = coordinator.id();
+        if let Err(error) = coordinator.stop() {
+            say::err(&format!("fakegpu: {error:#}\n"));
+        }
+        warden.forget(group);
+        say::out(&self.report());
+    }
+
+    fn say_where_the_report_is(&self) {
+        if self.is_reporting() {
+            let at = self.arguments.report.join("cluster_report.md");
+            say::out(&format!("report: {}\n", at.display()));
+        }
     }
 
     /// A file in the report's folder.

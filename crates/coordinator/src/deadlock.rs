@@ -34,6 +34,14 @@ pub(crate) struct Link {
 /// The threads that have stood long enough, each with its call.
 type Held = BTreeMap<(SessionId, u64), BatchId>;
 
+/// How a sentence says that a circle goes on beyond what it names.
+pub(crate) fn more_in_circle(length: usize, shown: usize) -> String {
+    match length.saturating_sub(shown) {
+        0 => String::new(),
+        more => format!("; and {more} more in the circle"),
+    }
+}
+
 impl Coordinator {
     /// Looks for a circle once what waits now has stood long enough.
     pub(crate) fn deadlock_watch(&mut self, now: HostTime) {
@@ -133,8 +141,7 @@ impl Coordinator {
         if shown.is_empty() {
             return;
         }
-        let more = circle.len().saturating_sub(LINKS_SHOWN);
-        let more = if more == 0 { String::new() } else { format!("; and {more} more in the circle") };
+        let more = more_in_circle(circle.len(), LINKS_SHOWN);
         let hint = if circle.iter().any(|link| matches!(link.key, Key::Pair(..))) {
             "put sends and receives that need each other into one group (ncclGroupStart, ncclGroupEnd), or call them in matching order"
         } else {

@@ -10,6 +10,7 @@ use fakegpu_units::{HostTime, Rank};
 
 use crate::Coordinator;
 use crate::batches::{BatchId, Booked};
+use crate::deadlock::more_in_circle;
 
 /// Steps of a circle that a sentence names.
 const STEPS_SHOWN: usize = 6;
@@ -27,8 +28,7 @@ impl Coordinator {
         let Some(circle) = self.order_circle(self.batches.by_id.keys().copied()) else { return false };
         let shown: Vec<String> =
             circle.iter().take(STEPS_SHOWN).filter_map(|step| self.step_words(*step)).collect();
-        let more = circle.len().saturating_sub(STEPS_SHOWN);
-        let more = if more == 0 { String::new() } else { format!("; and {more} more in the circle") };
+        let more = more_in_circle(circle.len(), STEPS_SHOWN);
         let fault = Fault::usage(format!(
             "deadlock: {}{more}. None can ever begin: all ranks must call their communicators' operations in one order on a \
              stream, or on streams of their own",
