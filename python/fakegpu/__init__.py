@@ -7,6 +7,7 @@ pays nothing: the libraries are looked for when the first process group is made.
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -15,6 +16,13 @@ __version__ = "0.0.0"
 BACKEND = "fakegpu"
 
 _registered = False
+
+
+def init(devices: int = 1, gpu: str | None = None, cluster: str | os.PathLike[str] | None = None) -> None:
+    """Gives a process that no launcher started, such as a notebook, CUDA devices; see `fakegpu.notebook.init`."""
+    from fakegpu import notebook
+
+    notebook.init(devices, gpu, cluster)
 
 
 def autoload() -> None:
@@ -35,10 +43,11 @@ def _install_operations() -> None:
     from fakegpu import streams
 
     if streams.is_ours():
-        from fakegpu import barriers, operations
+        from fakegpu import barriers, compiling, operations
 
         operations.install()
         barriers.install()
+        compiling.install()
 
 
 def _register() -> None:

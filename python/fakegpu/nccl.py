@@ -84,6 +84,23 @@ _SIGNATURES: dict[str, list[type]] = {
 }
 
 
+def library_folder() -> Path:
+    """The folder with FakeGPU's libraries."""
+    candidates = _candidates()
+    for path in candidates:
+        if path.is_file():
+            return path.parent
+    raise _not_found(candidates)
+
+
+def _not_found(candidates: list[Path]) -> OSError:
+    looked = ", ".join(str(path) for path in candidates)
+    return OSError(
+        f"FakeGPU's libnccl.so.2 was not found (looked at {looked}): start the program with `fakegpu run`, "
+        "or set FAKEGPU_LIB_DIR to the folder that has it"
+    )
+
+
 def _candidates() -> list[Path]:
     """Where the library may be: the named folder, beside this package in a layout, inside a wheel."""
     named = os.environ.get("FAKEGPU_LIB_DIR")
@@ -105,11 +122,7 @@ def _open() -> ctypes.CDLL:
             if hasattr(opened, "fakegpu_version"):
                 return opened
             raise OSError(f"{path} is not FakeGPU's library; set FAKEGPU_LIB_DIR to the folder that has it")
-    looked = ", ".join(str(path) for path in candidates)
-    raise OSError(
-        f"FakeGPU's libnccl.so.2 was not found (looked at {looked}): start the program with `fakegpu run`, "
-        "or set FAKEGPU_LIB_DIR to the folder that has it"
-    )
+    raise _not_found(candidates)
 
 
 class Library:
