@@ -72,13 +72,17 @@ impl Imports {
     }
 
     /// The symbols of libraries that `is_wanted`, by the library: by the version they are imported with, or else by what
-    /// their name begins with. The version that belongs to them comes along.
+    /// their name begins with. The version that belongs to them comes along. A library that is asked for without any of its
+    /// symbols has none.
     pub fn by_library(
         &self,
         is_wanted: impl Fn(&str) -> bool,
         prefixes: &[(&str, &str)],
     ) -> BTreeMap<String, (Option<String>, BTreeSet<String>)> {
-        let mut found: BTreeMap<String, (Option<String>, BTreeSet<String>)> = BTreeMap::new();
+        // The loader asks for a library also where nothing is imported from it.
+        let needed = self.needed.iter().filter(|library| is_wanted(library));
+        let mut found: BTreeMap<String, (Option<String>, BTreeSet<String>)> =
+            needed.map(|library| (library.clone(), Default::default())).collect();
         for import in &self.symbols {
             let (library, version) = match &import.version {
                 Some((version, library)) => (library.clone(), Some(version.clone())),

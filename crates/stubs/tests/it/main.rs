@@ -62,3 +62,21 @@ fn a_program_linked_with_it_is_told_once_by_name_and_its_imports_are_read_back()
     assert_eq!(version.as_deref(), Some("GPU_1"));
     assert!(names.iter().eq(["gpuMultiply"]));
 }
+
+#[test]
+fn a_library_that_is_needed_without_any_of_its_symbols_is_stood_in_for_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let empty = Stub { soname: "libgpuidle.so.1".to_owned(), version: None, symbols: Vec::new() };
+    std::fs::write(at("libgpuidle.so.1"), write(&empty).unwrap()).unwrap();
+    std::fs::write(at("main.c"), "int main(void) { return 7; }").unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.arg(at("main.c")).arg("-o").arg(at("main"));
+    assert!(compiler.arg("-Wl,--no-as-needed").arg(at("libgpuidle.so.1")).status().unwrap().success());
+    let mut imports = Imports::default();
+    imports.add(&std::fs::read(at("main")).unwrap()).unwrap();
+    let found = imports.by_library(|library| library.starts_with("libgpu"), &[]);
+    assert_eq!(found.get("libgpuidle.so.1"), Some(&(None, std::collections::BTreeSet::new())));
+    let status = Command::new(at("main")).env("LD_LIBRARY_PATH", folder.path()).status().unwrap();
+    assert_eq!(status.code(), Some(7), "the loader takes it");
+}
