@@ -32,12 +32,31 @@ void find_runtime() {
 // What CUDA answers in a stream that captures.
 constexpr int CAPTURE_UNSUPPORTED = 900;
 
+// The runtime's handle of a stream of torch's.
+template <class Stream>
+auto handle_of(const Stream &stream, int) -> decltype(stream.native_handle()) {
+  return stream.native_handle();
+}
+
+// A torch that cannot say it itself (2.9): its CUDAStream can, which is a Stream and nothing else. Its header would need
+// CUDA's.
+template <class Stream>
+void *handle_of(const Stream &stream, long) {
+  static const auto handle = [] {
+    void *library = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+    void *function = library == nullptr ? nullptr : dlsym(library, "_ZNK3c104cuda10CUDAStream6streamEv");
+    return reinterpret_cast<void *(*)(const Stream *)>(function);
+  }();
+  TORCH_CHECK(handle != nullptr, "FakeGPU cannot read this torch's CUDA streams: remove the operations-*.so of its cache");
+  return handle(&stream);
+}
+
 // Work that is queued on the current stream ends before an operation runs on the caller; other streams go on.
 void drain(const c10::OperatorHandle &op, std::optional<c10::Device> device) {
   if (is_idle == nullptr || drain_stream == nullptr || is_idle() != 0) return;
   const auto *guard = c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
   const c10::Device here = device.has_value() && device->has_index() ? *device : guard->getDevice();
-  const int outcome = drain_stream(guard->getStream(here).native_handle(), here.index());
+  const int outcome = drain_stream(handle_of(guard->getStream(here), 0), here.index());
   TORCH_CHECK(outcome != CAPTURE_UNSUPPORTED, op.schema().name(),
               " cannot be captured into a CUDA graph: FakeGPU runs operations when they are called, so a graph replays "
               "copies and collectives only. Run this part without a graph");
