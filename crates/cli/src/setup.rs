@@ -213,7 +213,8 @@ fn build_native(python: &Path) {
         let output = command.output()?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            bail!("{}", text.lines().last().unwrap_or("it says nothing"));
+            let reason = text.lines().rev().find(|line| !line.trim().is_empty());
+            bail!("{}", reason.unwrap_or("it says nothing"));
         }
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     })();
