@@ -55,6 +55,20 @@ const CUDA_LIBRARIES: &[(&str, &str, &str, Option<&str>)] = &[
 const CLIENTS: &[&str] =
     &["hello.c", "collectives.cpp", "lifecycle.cpp", "pairs.cpp", "life.cpp", "endure.cpp"];
 
+/// The perf client's names; which of them it is called by says what it measures.
+const PERF_NAMES: &[&str] = &[
+    "all_reduce_perf",
+    "all_gather_perf",
+    "reduce_scatter_perf",
+    "broadcast_perf",
+    "reduce_perf",
+    "alltoall_perf",
+    "gather_perf",
+    "scatter_perf",
+    "sendrecv_perf",
+    "hypercube_perf",
+];
+
 /// Builds everything in release and lays it out.
 pub(crate) fn build() -> Result<Layout> {
     let mut cargo = workspace::cargo();
@@ -143,7 +157,24 @@ pub(crate) fn build_clients(layout: &Layout) -> Result<()> {
         compiler.arg(sources.join(client)).arg("-o").arg(&output).arg("-L").arg(layout.lib()).arg("-lnccl");
         shell::run(&mut compiler)?;
     }
-    Ok(())
+    build_perf(layout)
+}
+
+/// Compiles the perf client's host build beside the programs, if it changed, and gives it its names. It finds the
+/// library from where it is itself, unless another one is named to the loader.
+fn build_perf(layout: &Layout) -> Result<()> {
+    let sources = workspace::root().join("cpp/perf");
+    let program = layout.bin("fakegpu-perf");
+    let mut inputs = workspace::files(&sources, "");
+    inputs.push(layout.include().join("nccl.h"));
+    if shell::is_stale(&program, &inputs) {
+        let mut compiler = shell::cxx()?;
+        compiler.args(["-std=c++17", "-pthread", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
+        compiler.arg(layout.include()).args(workspace::files(&sources, ".cpp")).arg("-o").arg(&program);
+        compiler.arg("-L").arg(layout.lib()).args(["-lnccl", "-ldl", "-Wl,-rpath,$ORIGIN/../lib"]);
+        shell::run(&mut compiler)?;
+    }
+    PERF_NAMES.iter().try_for_each(|name| place_link("fakegpu-perf", &layout.bin(name)))
 }
 
 #[cfg(test)]

@@ -14,4 +14,5 @@ mod hosts;
 mod life;
 mod lifecycle;
 mod pairs;
+mod perf;
 mod sanitizers;
