@@ -190,6 +190,11 @@ impl Coordinator {
             },
             ToCoordinator::Hazard { comm, rank, detail } => self.hazard(now, peer, comm, rank, &detail),
             ToCoordinator::Mark { comm, rank } => self.mark(peer, comm, rank),
+            ToCoordinator::Clock { comm, rank } => {
+                let answer = self.owned(peer, comm, rank).map(|comm| comm.members[rank.index()].global);
+                let answer = answer.map(|global| ToRank::Clock(self.clock(global)));
+                self.reply(peer, request, answer.unwrap_or_else(ToRank::Failed));
+            }
             ToCoordinator::Predict { ops } => {
                 let time = self.predict(&ops);
                 self.reply(peer, request, ToRank::Predicted(time));

@@ -116,7 +116,8 @@ impl Coordinator {
         }
     }
 
-    fn clock(&self, rank: GlobalRank) -> VirtualTime {
+    /// The modelled time at which a rank's last operation ended.
+    pub(crate) fn clock(&self, rank: GlobalRank) -> VirtualTime {
         self.clocks.get(&rank).copied().unwrap_or_default()
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn backend() -> &'static dyn Backend {
 
 static EDGE: OnceLock<Edge> = OnceLock::new();
 
-fn edge() -> &'static Edge {
+pub(crate) fn edge() -> &'static Edge {
     EDGE.get_or_init(|| {
         let runtime = Runtime::new(variables(), Box::new(PosixSpawn)).on_streams(Box::new(CudaStreams));
         log::start(runtime.log_level());

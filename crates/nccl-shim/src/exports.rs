@@ -1,9 +1,11 @@
-//! The exported symbols: every row of the table, its twin, and one of our own.
+//! The exported symbols: every row of the table, its twin, and some of our own.
 
 use fakegpu_nccl_abi::nccl_table;
 use fakegpu_nccl_abi::types::*;
+use fakegpu_units::VirtualTime;
 
-use crate::choice::backend;
+use crate::choice::{backend, edge};
+use crate::edge::{Given, handle, put};
 use crate::fence::fenced;
 
 /// FakeGPU's version as text, for programs that want to know whose library they loaded.
@@ -11,6 +13,23 @@ use crate::fence::fenced;
 extern "C" fn fakegpu_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
+}
+
+/// The modelled time at which the last operation of the communicator's rank ended, in seconds: differences are what
+/// the described cluster would have taken.
+///
+/// # Safety
+/// `seconds` is NULL, which is refused, or valid for a write.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fakegpu_modelled_time(comm: ncclComm_t, seconds: *mut f64) -> ncclResult_t {
+    fenced(backend, "fakegpu_modelled_time", |_| {
+        let told = edge().runtime().modelled_time(handle(comm)).and_then(|time| {
+            let micros = time.since(VirtualTime::ZERO).as_micros_f64();
+            // SAFETY: NULL or valid for the write, by this function's contract.
+            unsafe { put(seconds, micros / 1e6, "seconds") }
+        });
+        told.give(edge())
+    })
 }
 
 /// Expands the table into exported functions.

@@ -41,7 +41,7 @@ pub use message::{
 pub use snapshot::{CommView, RankView, Snapshot};
 
 /// The protocol's version; a peer with another one is refused by name.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;
 
 /// The text protocol's version, which scripts look at.
 pub const TEXT_VERSION: u16 = 1;

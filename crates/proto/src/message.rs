@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fakegpu_units::{CommId, GlobalRank, NodeIndex, Rank, SessionId, VirtualSpan};
+use fakegpu_units::{CommId, GlobalRank, NodeIndex, Rank, SessionId, VirtualSpan, VirtualTime};
 use serde::{Deserialize, Serialize};
 
 use crate::{Action, Fault, Snapshot};
@@ -240,6 +240,13 @@ pub enum ToCoordinator {
         /// The rank.
         rank: Rank,
     },
+    /// When did the rank's last operation end, in the model?
+    Clock {
+        /// The communicator.
+        comm: CommId,
+        /// The rank.
+        rank: Rank,
+    },
     /// All ranks meet; answered when all have come.
     Barrier {
         /// The communicator.
@@ -447,6 +454,8 @@ pub enum ToRank {
     Snapshot(Box<Snapshot>),
     /// What a submission on a stream takes in the model; its release follows.
     Modelled(VirtualSpan),
+    /// The modelled time at which a rank's last operation ended.
+    Clock(VirtualTime),
 }
 
 /// The bit that makes a number of [`ToCoordinator::Submit`] that of a stream. A thread that puts work on a stream goes

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use fakegpu_executor::Scalar;
-use fakegpu_proto::{Descriptor, Fault, ToCoordinator};
+use fakegpu_proto::{Descriptor, Fault, ToCoordinator, ToRank};
 use fakegpu_rank::{Call, Checked, PointToPoint, check_capability};
 use fakegpu_staging_shm::{RecvBuffer, SendBuffer};
-use fakegpu_units::{Collective as Op, DataType, ReduceOp};
+use fakegpu_units::{Collective as Op, DataType, ReduceOp, VirtualTime};
 
 use crate::communicator::{Communicator, not_ready};
 use crate::debug::Subsystem;
@@ -56,6 +56,22 @@ impl Runtime {
     /// sign of that.
     pub fn mark_barrier(&self) {
         grouping::mark_barrier();
+    }
+
+    /// The modelled time at which the last operation ended that this rank was released for, on any communicator.
+    ///
+    /// # Errors
+    /// Where the communicator is not one, does not stand yet, or its coordinator is gone.
+    pub fn modelled_time(&self, comm: Handle) -> Result<VirtualTime, Fault> {
+        let comm = self.comms.find(comm)?;
+        let joined = comm.ready()?;
+        match joined.session.ask(&ToCoordinator::Clock { comm: joined.comm, rank: comm.rank() })? {
+            ToRank::Clock(time) => Ok(time),
+            ToRank::Failed(fault) => Err(fault),
+            other => {
+                Err(Fault::internal(format!("a question for the modelled time was answered with {other:?}")))
+            }
+        }
     }
 
     /// `ncclSend`; the call's size is filled in here.

@@ -135,6 +135,15 @@ fn assert_all_right(outcome: &Outcome, program: (&str, bool, bool, bool), ranks:
 const EVERYTHING: &str = "-d all -o all -r all -b 0 -e 301 -i 301 -n 2";
 
 #[test]
+fn the_models_time_is_there_without_a_gpu_and_grows_with_the_size() {
+    let perf = Perf::new();
+    let outcome = perf.launched(2, 2, "all_reduce_perf", "-b 1K -e 64M -f 65536 -n 3");
+    outcome.assert_code(0);
+    let model: Vec<f64> = outcome.rows().iter().filter_map(Row::model).collect();
+    assert!(matches!(model[..], [small, large] if small > 0.0 && large > 10.0 * small), "{}", outcome.out);
+}
+
+#[test]
 fn every_type_and_reduction_is_right_with_several_ranks_in_one_thread() {
     let perf = Perf::new();
     for program in PROGRAMS {
