@@ -20,13 +20,17 @@ const LAYERS: &[(&str, &[&str])] = &[
             "fakegpu-executor",
             "fakegpu-report",
             "fakegpu-stubs",
+            "fakegpu-ptx",
         ],
     ),
     (
         "shells",
         &["fakegpu-transport", "fakegpu-transport-uds", "fakegpu-transport-tcp", "fakegpu-staging-shm"],
     ),
-    ("backends", &["fakegpu-simulate", "fakegpu-cuda", "fakegpu-hybrid-cuda", "fakegpu-proxy"]),
+    (
+        "backends",
+        &["fakegpu-simulate", "fakegpu-cuda", "fakegpu-ptx-jit", "fakegpu-hybrid-cuda", "fakegpu-proxy"],
+    ),
     (
         "programs",
         &[
@@ -61,6 +65,7 @@ const UNSAFE_ROOMS: &[&str] = &[
     "fakegpu-cudart13",
     "fakegpu-staging-shm",
     "fakegpu-cuda",
+    "fakegpu-ptx-jit",
     "fakegpu-executor",
     "fakegpu-cpp",
     "fakegpu-verification",

@@ -6,7 +6,8 @@
 //! device, the last error, the sentence to it.
 //!
 //! Nothing runs when the library is loaded: the environment is read and the world made at the first call that needs them.
-//! The registration of kernels, which programs do when they are loaded, only notes names.
+//! The registration of kernels, which programs do when they are loaded, only notes names and where the device code is; that
+//! is read in `modules` when a kernel is launched, and run by `executor`.
 //!
 //! Read `entries` and `exports` first, which expand the tables of `fakegpu-cuda-abi`, then `shim`, then `answers` (the
 //! runtime's functions) and `driver` (the driver's), a file a section of the table.
@@ -22,12 +23,15 @@
 mod answers;
 mod driver;
 mod entries;
+mod executor;
 mod exports;
 mod failure;
 mod fence;
+mod modules;
 mod process;
 mod properties;
 mod registry;
 mod shim;
 mod streams;
+mod symbols;
 mod thread;

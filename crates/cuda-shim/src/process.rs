@@ -6,9 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use fakegpu_config::Cluster;
 use fakegpu_config::env::{Settings, UnsupportedApi};
-use fakegpu_cuda::{Devices, Options, Ordinal, World};
+use fakegpu_cuda::{Devices, Kernels, Options, Ordinal, World};
 use fakegpu_cuda_abi::types::cudaError_t;
 
+use crate::executor::Executor;
 use crate::failure::{Failure, Result};
 
 /// The variable by which a program asks for a report.
@@ -46,7 +47,9 @@ fn make() -> std::result::Result<Process, Failure> {
     let settings = Settings::from_vars(variables()).map_err(|mistakes| wrong(mistakes.to_string()))?;
     let cluster = cluster(&settings).map_err(wrong)?;
     let devices = Devices::new(&settings, cluster.as_ref(), variables())?;
-    let options = Options { kernels: None, unsupported: settings.gpu.unsupported, warn: Arc::new(warn) };
+    let kernels: Arc<dyn Kernels> = Arc::new(Executor::default());
+    let options =
+        Options { kernels: Some(kernels), unsupported: settings.gpu.unsupported, warn: Arc::new(warn) };
     let world = World::new(devices, options)?;
     let report = report_path(&settings);
     if report.is_some() {

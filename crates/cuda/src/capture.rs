@@ -214,7 +214,6 @@ fn node_work(work: Work) -> std::result::Result<NodeWork, &'static str> {
         Work::Span(span) => NodeWork::Span(span),
         Work::Move(copy, span) => NodeWork::Move(copy, span),
         Work::Set(set, span) => NodeWork::Set(set, span),
-        Work::Kernel(kernel, span) => NodeWork::Kernel(kernel, span),
         Work::Host(function) => NodeWork::Host(function),
         Work::Polled(PolledWork::Remade(make)) => NodeWork::Polled(make),
         Work::Polled(PolledWork::Once(_)) | Work::Running(_) => return Err("this operation"),

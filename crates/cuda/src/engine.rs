@@ -42,6 +42,11 @@ pub enum Poll {
         /// Why, as a sentence.
         text: String,
     },
+    /// It faulted on its device, which cannot be used any more in this process.
+    Faulted {
+        /// What every later call of the device is refused with.
+        error: Error,
+    },
 }
 
 /// An item that waits for others, such as a collective. Dropped undone, it is given up.
@@ -168,7 +173,6 @@ pub(crate) enum Work {
     Staged(Vec<u8>, Move, VirtualSpan),
     Set(Set, VirtualSpan),
     Quick(Box<dyn FnOnce() -> Result<()> + Send>),
-    Kernel(Arc<dyn Fn() + Send + Sync>, VirtualSpan),
     Host(HostFunction),
     Polled(PolledWork),
     /// The launch of a graph, and whether it calls host functions.
@@ -191,7 +195,6 @@ impl fmt::Debug for Work {
             Self::Move(..) | Self::Staged(..) => "Move",
             Self::Set(..) => "Set",
             Self::Quick(_) => "Quick",
-            Self::Kernel(..) => "Kernel",
             Self::Host(_) => "Host",
             Self::Graph(..) => "Graph",
             Self::Polled(_) | Self::Running(_) => "Polled",
@@ -285,6 +288,8 @@ pub(crate) struct State {
     pub(crate) streams: Slots<Stream>,
     /// The legacy stream of each device.
     pub(crate) legacy: Vec<Key>,
+    /// What each device cannot be used any more for, if a kernel faulted on it.
+    faults: Vec<Option<Error>>,
     /// Modelled time at which the last blocking stream of each device was done.
     pub(crate) blocking_done: Vec<VirtualTime>,
     /// Streams that are not idle.
@@ -324,6 +329,8 @@ enum Outcome {
     Pending,
     Done(VirtualSpan),
     Failed(Error),
+    /// Its device has failed with it.
+    Faulted(Error),
 }
 
 /// Shortest and longest time for which the progress thread parks in one item.
@@ -344,6 +351,7 @@ impl Engine {
         let state = State {
             streams,
             legacy,
+            faults: vec![None; devices.len()],
             blocking_done: vec![VirtualTime::ZERO; devices.len()],
             active: Vec::new(),
             events: Slots::new(),
@@ -461,6 +469,13 @@ impl Engine {
         let mut state = self.state();
         let mut dropped = Vec::new();
         let mut left = None;
+        let outcome = match outcome {
+            Outcome::Faulted(error) => {
+                state.note_fault(key, &error);
+                Outcome::Failed(error)
+            }
+            other => other,
+        };
         if let Some(stream) = state.streams.get_mut(key) {
             let record = stream.running.take().flatten();
             match outcome {
@@ -486,6 +501,8 @@ impl Engine {
                     stream.fail(&error, &mut dropped);
                     self.outstanding.fetch_sub(dropped.len() as u64, Ordering::AcqRel);
                 }
+                // Made a failure above.
+                Outcome::Faulted(_) => {}
             }
         }
         state.retire_if_idle(key);
@@ -619,6 +636,21 @@ impl State {
     pub(crate) const fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
+    }
+
+    fn note_fault(&mut self, key: Key, error: &Error) {
+        let device = self.streams.get(key).map(|stream| stream.device.index());
+        if let Some(fault) = device.and_then(|device| self.faults.get_mut(device)) {
+            fault.get_or_insert_with(|| error.clone());
+        }
+    }
+
+    /// Refuses what is asked of a device on which a kernel faulted.
+    pub(crate) fn refuse_faulted(&self, device: Ordinal) -> Result<()> {
+        match self.faults.get(device.index()) {
+            Some(Some(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
     }
 
     fn has_queued(&self) -> bool {
@@ -785,10 +817,6 @@ impl Taken {
                 Ok(()) => Outcome::Done(VirtualSpan::ZERO),
                 Err(error) => Outcome::Failed(error),
             },
-            Work::Kernel(kernel, span) => {
-                kernel();
-                Outcome::Done(span)
-            }
             Work::Host(function) => {
                 function.call(None);
                 Outcome::Done(VirtualSpan::ZERO)
@@ -812,6 +840,7 @@ impl Taken {
                 let text = format!("{} failed: {text}", item.name());
                 Outcome::Failed(Error::new(ErrorKind::LaunchFailure, text))
             }
+            Poll::Faulted { error } => Outcome::Faulted(error),
         }
     }
 

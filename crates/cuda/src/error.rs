@@ -81,6 +81,8 @@ kinds! {
     MemoryAllocation = 2,
     /// The world cannot be used here, as in a child after `fork`.
     InitializationError = 3,
+    /// No device has a grid or a block of these dimensions.
+    InvalidConfiguration = 9,
     /// Rows of a copy overlap.
     InvalidPitchValue = 12,
     /// A copy's kind is none.
@@ -103,14 +105,20 @@ kinds! {
     IllegalState = 401,
     /// Work is still pending.
     NotReady = 600,
+    /// A kernel touched memory that it may not.
+    IllegalAddress = 700,
     /// Access was enabled before.
     PeerAccessAlreadyEnabled = 704,
     /// Access was not enabled.
     PeerAccessNotEnabled = 705,
+    /// An assertion of a kernel failed.
+    Assert = 710,
     /// The host memory is registered already.
     HostMemoryAlreadyRegistered = 712,
     /// The host memory is not registered.
     HostMemoryNotRegistered = 713,
+    /// A kernel touched memory at an address that its access cannot have.
+    MisalignedAddress = 716,
     /// Work of a stream failed.
     LaunchFailure = 719,
     /// The call is not permitted here, as inside a host function.

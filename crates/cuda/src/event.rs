@@ -234,6 +234,7 @@ impl World {
                     Poll::Done { .. } => return Ok(()),
                     Poll::Pending => item.wait(Duration::from_millis(1)),
                     Poll::Failed { text } => return Err(Error::new(ErrorKind::LaunchFailure, text)),
+                    Poll::Faulted { error } => return Err(error),
                 }
             }
         }

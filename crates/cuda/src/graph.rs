@@ -70,7 +70,6 @@ pub(crate) enum NodeWork {
     Span(VirtualSpan),
     Move(Move, VirtualSpan),
     Set(Set, VirtualSpan),
-    Kernel(Arc<dyn Fn() + Send + Sync>, VirtualSpan),
     Host(HostFunction),
     Polled(PolledFactory),
     Graph(Arc<Vec<Node>>),
@@ -82,7 +81,7 @@ impl NodeWork {
             Self::Nothing => NodeKind::Empty,
             Self::Move(..) => NodeKind::Memcpy,
             Self::Set(..) => NodeKind::Memset,
-            Self::Span(_) | Self::Kernel(..) | Self::Polled(_) => NodeKind::Kernel,
+            Self::Span(_) | Self::Polled(_) => NodeKind::Kernel,
             Self::Host(_) => NodeKind::Host,
             Self::Graph(_) => NodeKind::Graph,
         }
@@ -291,10 +290,6 @@ fn begin(work: &NodeWork, start: VirtualTime) -> NodeState {
             set.run();
             NodeState::Done(start + *span)
         }
-        NodeWork::Kernel(kernel, span) => {
-            kernel();
-            NodeState::Done(start + *span)
-        }
         NodeWork::Host(function) => {
             function.call(None);
             NodeState::Done(start)
@@ -327,6 +322,7 @@ impl Polled for Run {
                     Poll::Failed { text } => {
                         return Poll::Failed { text: format!("{} in a graph failed: {text}", item.name()) };
                     }
+                    Poll::Faulted { error } => return Poll::Faulted { error },
                 }
             }
             match state {

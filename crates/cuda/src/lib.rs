@@ -57,7 +57,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::EventFlags;
 pub use graph::{GraphNode, NodeKind};
 pub use handle::{EventHandle, ExecHandle, GraphHandle, PoolHandle, StreamHandle, StreamRef};
-pub use kernels::{Kernels, Launch, Prepared};
+pub use kernels::{Arguments, Kernels, Launch, Prepared};
 pub use memory::{Attributes, DeviceFile, IpcHandle, MemoryInfo, MemoryKind, PoolAttribute, Vouched};
 pub use stream::StreamFlags;
 pub use world::{Options, World};

@@ -148,6 +148,24 @@ struct Block {
     owner: Owner,
 }
 
+/// An allocation, for who looks for one near an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) base: usize,
+    pub(crate) bytes: usize,
+    pub(crate) kind: MemoryKind,
+    pub(crate) device: Ordinal,
+    pub(crate) is_foreign: bool,
+}
+
+/// What lies at an address and next to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around {
+    pub(crate) at: Option<Piece>,
+    pub(crate) before: Option<Piece>,
+    pub(crate) behind: Option<Piece>,
+}
+
 #[derive(Debug)]
 enum Owner {
     Device { piece: Extent, kind: Kind, pool: Option<PoolHandle> },
@@ -373,6 +391,29 @@ impl Memory {
             is_foreign: matches!(block.owner, Owner::Foreign { .. }),
             pool,
         })
+    }
+
+    /// The allocation that an address lies in, and where none does, those before and behind it.
+    pub(crate) fn around(&self, address: usize) -> Around {
+        let blocks = self.blocks();
+        let shown = |(base, block): (&usize, &Block)| Piece {
+            base: *base,
+            bytes: block.bytes,
+            kind: block.owner.kind(),
+            device: block.device,
+            is_foreign: matches!(block.owner, Owner::Foreign { .. }),
+        };
+        let before = blocks.range(..=address).next_back().map(shown);
+        let behind = blocks.range(address..).next().map(shown);
+        match before {
+            Some(piece) if address - piece.base < piece.bytes => Around { at: Some(piece), before, behind },
+            _ => Around { at: None, before, behind },
+        }
+    }
+
+    /// Whether kernels of `from` may touch memory of `to`.
+    pub(crate) fn has_peer(&self, from: Ordinal, to: Ordinal) -> bool {
+        from == to || locked(&self.peers).contains(&(from, to))
     }
 
     /// What `bytes` from `address` on lie in, which `what` is about to touch: all in one allocation, or ordinary host
@@ -621,6 +662,7 @@ impl World {
 
     fn malloc_kind(&self, device: Ordinal, bytes: usize, kind: Kind, call: &'static str) -> Result<usize> {
         self.device(device)?;
+        self.engine.state().refuse_faulted(device)?;
         self.refuse_in_capture(call)?;
         let answer = self.memory.allocate(device, bytes, kind, None);
         self.note_oom(device, &answer);

@@ -167,6 +167,7 @@ impl Engine {
         }
         let key = self.resolve(device, stream)?;
         let state = self.state();
+        state.refuse_faulted(state.stream(key)?.device)?;
         match &state.stream(key)?.failure {
             Some(failure) => Err(failure.clone()),
             None => Ok((state, key)),
@@ -356,6 +357,7 @@ impl World {
         drop(state);
         records.iter().try_for_each(|record| self.engine.wait(record).map(drop))?;
         let state = self.engine.state();
+        state.refuse_faulted(device)?;
         let mine = state.streams.iter().map(|(_, stream)| stream).filter(|stream| stream.device == device);
         for stream in mine {
             if let Some(failure) = &stream.failure {

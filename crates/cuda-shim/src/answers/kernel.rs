@@ -1,27 +1,33 @@
 //! Kernels: their registration, and what becomes of a launch. Programs register before `main`, so nothing here that
 //! registers asks for the world.
 
-use fakegpu_cuda::{Device, Launch, Ordinal, World};
+use fakegpu_cuda::{Arguments, Device, Launch, Ordinal, World};
 use fakegpu_cuda_abi::runtime::answers::Kernel;
 use fakegpu_cuda_abi::types::*;
 
 use crate::failure::{Failure, Result, put, put_if_wanted, take};
+use crate::modules;
 use crate::registry;
-use crate::shim::{Shim, stream};
+use crate::shim::{Shim, address, handle, stream};
+use crate::symbols;
 use crate::thread::{self, Configuration};
+
+/// What a library is called where it is none.
+const LIBRARY: &str = "library";
 
 /// Registers that a kernel is said to need of each thread: what is asked for, nothing compiled here can tell.
 const REGISTERS: c_int = 32;
 
 impl Kernel for Shim {
-    unsafe fn __cudaRegisterFatBinary(&self, _fat_cubin: *mut c_void) -> *mut *mut c_void {
-        registry::register_binary()
+    unsafe fn __cudaRegisterFatBinary(&self, fat_cubin: *mut c_void) -> *mut *mut c_void {
+        // SAFETY: compilers emit the wrapper as a constant of the program's.
+        std::ptr::without_provenance_mut(unsafe { registry::register_binary(fat_cubin) })
     }
 
     unsafe fn __cudaRegisterFatBinaryEnd(&self, _handle: *mut *mut c_void) {}
 
     unsafe fn __cudaUnregisterFatBinary(&self, handle: *mut *mut c_void) {
-        registry::unregister_binary(handle);
+        registry::unregister_binary(handle.addr());
     }
 
     unsafe fn __cudaRegisterFunction(
@@ -38,33 +44,47 @@ impl Kernel for Shim {
         _warp_size: *mut c_int,
     ) {
         // SAFETY: compilers emit the name as a constant of the program's.
-        unsafe { registry::register_kernel(handle, host_fun.cast(), device_name) };
+        unsafe { registry::register_kernel(handle.addr(), host_fun.cast(), device_name) };
     }
 
     unsafe fn __cudaRegisterVar(
         &self,
-        _handle: *mut *mut c_void,
-        _host_var: *mut c_char,
+        handle: *mut *mut c_void,
+        host_var: *mut c_char,
         _device_address: *mut c_char,
-        _device_name: *const c_char,
+        device_name: *const c_char,
         _ext: c_int,
-        _size: usize,
+        size: usize,
         _constant: c_int,
         _global: c_int,
     ) {
+        // SAFETY: compilers emit the name as a constant of the program's.
+        unsafe {
+            registry::register_variable(
+                handle.addr(),
+                host_var.cast_const().cast(),
+                device_name,
+                size,
+                false,
+            );
+        };
     }
 
     unsafe fn __cudaRegisterManagedVar(
         &self,
-        _handle: *mut *mut c_void,
-        _host_var: *mut *mut c_void,
+        handle: *mut *mut c_void,
+        host_var: *mut *mut c_void,
         _device_address: *mut c_char,
-        _device_name: *const c_char,
+        device_name: *const c_char,
         _ext: c_int,
-        _size: usize,
+        size: usize,
         _constant: c_int,
         _global: c_int,
     ) {
+        // SAFETY: compilers emit the name as a constant of the program's, and the pointer as a variable.
+        unsafe {
+            registry::register_variable(handle.addr(), host_var.cast_const().cast(), device_name, size, true);
+        };
     }
 
     unsafe fn __cudaRegisterHostVar(
@@ -76,8 +96,10 @@ impl Kernel for Shim {
     ) {
     }
 
-    unsafe fn __cudaInitModule(&self, _handle: *mut *mut c_void) -> c_char {
-        1
+    unsafe fn __cudaInitModule(&self, handle: *mut *mut c_void) -> c_char {
+        // SAFETY: the variables were registered with this handle.
+        let placed = unsafe { symbols::place_managed(handle.addr()) };
+        c_char::from(self.give(placed) == cudaError_t::cudaSuccess)
     }
 
     unsafe fn __cudaPushCallConfiguration(
@@ -149,7 +171,7 @@ impl Kernel for Shim {
         on: cudaStream_t,
     ) -> cudaError_t {
         let configuration = Configuration { grid: grid_dim, block: block_dim, shared_bytes, stream: on };
-        self.on_device(|world, device| launch(world, device, kernel, &configuration, args))
+        self.on_device(|world, device| launch(world, device, kernel, &configuration, each(args)))
     }
 
     unsafe fn cudaLaunchKernel(
@@ -162,7 +184,7 @@ impl Kernel for Shim {
         on: cudaStream_t,
     ) -> cudaError_t {
         let configuration = Configuration { grid: grid_dim, block: block_dim, shared_bytes, stream: on };
-        self.on_device(|world, device| launch(world, device, func, &configuration, args))
+        self.on_device(|world, device| launch(world, device, func, &configuration, each(args)))
     }
 
     unsafe fn cudaLaunchCooperativeKernel(
@@ -175,7 +197,7 @@ impl Kernel for Shim {
         on: cudaStream_t,
     ) -> cudaError_t {
         let configuration = Configuration { grid: grid_dim, block: block_dim, shared_bytes, stream: on };
-        self.on_device(|world, device| launch(world, device, func, &configuration, args))
+        self.on_device(|world, device| launch(world, device, func, &configuration, each(args)))
     }
 
     unsafe fn cudaLaunchKernelExC(
@@ -193,7 +215,7 @@ impl Kernel for Shim {
                 shared_bytes: config.dynamicSmemBytes,
                 stream: config.stream,
             };
-            launch(world, device, func, &configuration, args)
+            launch(world, device, func, &configuration, each(args))
         })
     }
 
@@ -239,6 +261,170 @@ impl Kernel for Shim {
             let found = registry::name_address(func).ok_or_else(|| unknown(func))?;
             // SAFETY: NULL or writable, as the C function requires.
             unsafe { put(name, found, "the name") }
+        })
+    }
+
+    unsafe fn cudaMemcpyToSymbol(
+        &self,
+        symbol: *const c_void,
+        src: *const c_void,
+        count: usize,
+        offset: usize,
+        kind: cudaMemcpyKind,
+    ) -> cudaError_t {
+        let end = symbols::Host { address: src.expose_provenance(), kind };
+        self.on_device(|world, device| {
+            let place = symbols::find(world, device, symbol)?;
+            // SAFETY: the program's memory, as the C function requires.
+            unsafe { symbols::write(world, device, place.part(offset, count)?, end, None) }
+        })
+    }
+
+    unsafe fn cudaMemcpyFromSymbol(
+        &self,
+        dst: *mut c_void,
+        symbol: *const c_void,
+        count: usize,
+        offset: usize,
+        kind: cudaMemcpyKind,
+    ) -> cudaError_t {
+        let end = symbols::Host { address: dst.expose_provenance(), kind };
+        self.on_device(|world, device| {
+            let place = symbols::find(world, device, symbol)?;
+            // SAFETY: the program's memory, as the C function requires.
+            unsafe { symbols::read(world, device, place.part(offset, count)?, end, None) }
+        })
+    }
+
+    unsafe fn cudaMemcpyToSymbolAsync(
+        &self,
+        symbol: *const c_void,
+        src: *const c_void,
+        count: usize,
+        offset: usize,
+        kind: cudaMemcpyKind,
+        on: cudaStream_t,
+    ) -> cudaError_t {
+        let end = symbols::Host { address: src.expose_provenance(), kind };
+        self.on_device(|world, device| {
+            let place = symbols::find(world, device, symbol)?;
+            // SAFETY: the program's memory, as the C function requires.
+            unsafe { symbols::write(world, device, place.part(offset, count)?, end, Some(stream(on)?)) }
+        })
+    }
+
+    unsafe fn cudaMemcpyFromSymbolAsync(
+        &self,
+        dst: *mut c_void,
+        symbol: *const c_void,
+        count: usize,
+        offset: usize,
+        kind: cudaMemcpyKind,
+        on: cudaStream_t,
+    ) -> cudaError_t {
+        let end = symbols::Host { address: dst.expose_provenance(), kind };
+        self.on_device(|world, device| {
+            let place = symbols::find(world, device, symbol)?;
+            // SAFETY: the program's memory, as the C function requires.
+            unsafe { symbols::read(world, device, place.part(offset, count)?, end, Some(stream(on)?)) }
+        })
+    }
+
+    unsafe fn cudaGetSymbolAddress(&self, dev_ptr: *mut *mut c_void, symbol: *const c_void) -> cudaError_t {
+        self.on_device(|world, device| {
+            let place = symbols::find(world, device, symbol)?;
+            // SAFETY: NULL or writable, as the C function requires.
+            unsafe { put(dev_ptr, address(place.address), "the address") }
+        })
+    }
+
+    unsafe fn cudaGetSymbolSize(&self, size: *mut usize, symbol: *const c_void) -> cudaError_t {
+        self.on_device(|_, _| {
+            let known = symbols::known(symbol)?;
+            // SAFETY: NULL or writable, as the C function requires.
+            unsafe { put(size, known.bytes, "the size") }
+        })
+    }
+
+    unsafe fn cudaLibraryLoadData(
+        &self,
+        library: *mut cudaLibrary_t,
+        code: *const c_void,
+        _jit_options: *mut cudaJitOption,
+        _jit_options_values: *mut *mut c_void,
+        _num_jit_options: c_uint,
+        _library_options: *mut cudaLibraryOption,
+        _library_option_values: *mut *mut c_void,
+        _num_library_options: c_uint,
+    ) -> cudaError_t {
+        self.on_device(|_, _| {
+            // SAFETY: NULL or device code, as the C function requires.
+            let made = unsafe { modules::load(code) }?;
+            // SAFETY: NULL or writable, as the C function requires.
+            unsafe { put(library, handle(made as u64), "the library") }
+        })
+    }
+
+    unsafe fn cudaLibraryLoadFromFile(
+        &self,
+        library: *mut cudaLibrary_t,
+        file_name: *const c_char,
+        _jit_options: *mut cudaJitOption,
+        _jit_options_values: *mut *mut c_void,
+        _num_jit_options: c_uint,
+        _library_options: *mut cudaLibraryOption,
+        _library_option_values: *mut *mut c_void,
+        _num_library_options: c_uint,
+    ) -> cudaError_t {
+        self.on_device(|_, _| {
+            // SAFETY: NULL or a C string, as the C function requires.
+            let made = unsafe { modules::load_file(file_name) }?;
+            // SAFETY: NULL or writable, as the C function requires.
+            unsafe { put(library, handle(made as u64), "the library") }
+        })
+    }
+
+    unsafe fn cudaLibraryUnload(&self, library: cudaLibrary_t) -> cudaError_t {
+        self.on_device(|world, _| modules::unload(world, library, LIBRARY))
+    }
+
+    unsafe fn cudaLibraryGetKernel(
+        &self,
+        kernel: *mut cudaKernel_t,
+        library: cudaLibrary_t,
+        name: *const c_char,
+    ) -> cudaError_t {
+        self.on_device(|_, _| {
+            // SAFETY: NULL or a C string, as the C function requires.
+            let found = unsafe { modules::function(library, name, LIBRARY) }?;
+            // SAFETY: NULL or writable, as the C function requires.
+            unsafe { put(kernel, handle(found as u64), "the kernel") }
+        })
+    }
+
+    unsafe fn cudaLibraryGetGlobal(
+        &self,
+        dptr: *mut *mut c_void,
+        bytes: *mut usize,
+        library: cudaLibrary_t,
+        name: *const c_char,
+    ) -> cudaError_t {
+        self.on_device(|world, device| {
+            // SAFETY: NULL or a C string, as the C function requires.
+            let (found, size) = unsafe { modules::global(world, device, library, name, LIBRARY) }?;
+            // SAFETY: NULL or writable, as the C function requires.
+            unsafe { put_if_wanted(bytes, size) };
+            // SAFETY: as above.
+            unsafe { put_if_wanted(dptr, address(found)) };
+            Ok(())
+        })
+    }
+
+    unsafe fn cudaLibraryGetKernelCount(&self, count: *mut c_uint, lib: cudaLibrary_t) -> cudaError_t {
+        self.on_device(|_, _| {
+            let known = modules::code(lib, LIBRARY)?.kernels().len();
+            // SAFETY: NULL or writable, as the C function requires.
+            unsafe { put(count, c_uint::try_from(known).unwrap_or(c_uint::MAX), "the count") }
         })
     }
 
@@ -294,21 +480,27 @@ pub(crate) fn name_of(function: *const c_void) -> Result<String> {
     registry::kernel(function).ok_or_else(|| unknown(function))
 }
 
+/// The arguments of a launch, by the addresses of each.
+pub(crate) fn each(arguments: *mut *mut c_void) -> Arguments {
+    Arguments::Each(arguments.expose_provenance())
+}
+
 pub(crate) fn launch(
     world: &World,
     device: Ordinal,
     function: *const c_void,
     configuration: &Configuration,
-    arguments: *mut *mut c_void,
+    arguments: Arguments,
 ) -> Result {
     let name = name_of(function)?;
     let sides = |dim: dim3| [dim.x, dim.y, dim.z];
     let launch = Launch {
         name: &name,
+        function: function.addr(),
         grid: sides(configuration.grid),
         block: sides(configuration.block),
         shared_bytes: configuration.shared_bytes,
-        arguments: arguments.expose_provenance(),
+        arguments,
     };
     Ok(world.launch(device, stream(configuration.stream)?, &launch)?)
 }

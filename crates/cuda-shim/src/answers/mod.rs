@@ -16,7 +16,7 @@ pub(crate) use device::{by_pci_bus_id, put_text};
 pub(crate) use event::{create as create_event, elapsed};
 pub(crate) use graph::{exec, graph, instantiate};
 pub(crate) use ipc::{from_c, to_c};
-pub(crate) use kernel::{attributes, launch, name_of, occupancy};
+pub(crate) use kernel::{attributes, each, launch, name_of, occupancy};
 pub(crate) use memory::{host_alloc, kind_of, memory_info};
 pub(crate) use pool::{get_attribute, pool, set_attribute};
 pub(crate) use stream::{

@@ -1,6 +1,7 @@
 //! The library itself: its start, its version, its functions by name, its codes' names.
 
 use std::ffi::CStr;
+use std::sync::Once;
 
 use fakegpu_cuda_abi::DRIVER_VERSION;
 use fakegpu_cuda_abi::driver::Library;
@@ -14,6 +15,11 @@ use crate::thread;
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`: the twin is wanted.
 const PER_THREAD: u64 = 2;
+
+/// Tables without a name are asked for by NVIDIA's own runtime only.
+const STATIC_RUNTIME: &str = "this program, or a library of it, has NVIDIA's CUDA runtime built into it, which asks the \
+    driver for tables that only NVIDIA's driver has; build it with `nvcc -cudart shared`, so that FakeGPU's libcudart is \
+    loaded instead";
 
 impl Library for Shim {
     unsafe fn cuInit(&self, flags: c_uint) -> CUresult {
@@ -37,6 +43,17 @@ impl Library for Shim {
     unsafe fn cuGetErrorName(&self, error: CUresult, str: *mut *const c_char) -> CUresult {
         // SAFETY: NULL or writable, as the C function requires.
         self.drive(unsafe { put_name(str, error.name().map(CStr::as_ptr), error) })
+    }
+
+    unsafe fn cuGetExportTable(
+        &self,
+        _pp_export_table: *mut *const c_void,
+        _export_table_id: *const CUuuid,
+    ) -> CUresult {
+        static TOLD: Once = Once::new();
+        // Whoever asks reports a bare number, so the sentence must reach the person by itself.
+        TOLD.call_once(|| process::warn(STATIC_RUNTIME));
+        self.drive(Err(Failure::unsupported(STATIC_RUNTIME)))
     }
 
     unsafe fn cuGetProcAddress(

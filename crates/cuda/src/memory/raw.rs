@@ -15,6 +15,11 @@ impl Vouched {
         Self(address)
     }
 
+    /// An address that a world gave out.
+    pub(crate) const fn own(address: usize) -> Self {
+        Self(address)
+    }
+
     /// The address.
     pub const fn address(self) -> usize {
         self.0

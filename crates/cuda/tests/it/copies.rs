@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use fakegpu_config::env::UnsupportedApi;
 use fakegpu_cuda::{
-    Copy, CopyKind, Device, ErrorKind, Kernels, Launch, Options, Ordinal, PolledWork, Prepared, Rows,
-    StreamRef,
+    Arguments, Copy, CopyKind, Device, Error, ErrorKind, Kernels, Launch, Options, Ordinal, Poll, Polled,
+    PolledWork, Prepared, Rows, StreamRef,
 };
 use fakegpu_units::VirtualSpan;
 
@@ -121,8 +122,14 @@ fn pageable_memory_may_be_reused_as_soon_as_the_call_returns() {
 
 #[test]
 fn a_launch_that_nobody_executes_is_an_error_unless_the_user_says_otherwise() {
-    let launch =
-        Launch { name: "_Z3addPf", grid: [1, 1, 1], block: [32, 1, 1], shared_bytes: 0, arguments: 0 };
+    let launch = Launch {
+        name: "_Z3addPf",
+        grid: [1, 1, 1],
+        block: [32, 1, 1],
+        shared_bytes: 0,
+        function: 0,
+        arguments: Arguments::Each(0),
+    };
     let options = |unsupported| Options { unsupported, ..Options::default() };
     let strict = world_of(&[], options(UnsupportedApi::Error));
     let error = strict.launch(DEVICE, StreamRef::Legacy, &launch).unwrap_err();
@@ -139,7 +146,29 @@ fn a_launch_that_nobody_executes_is_an_error_unless_the_user_says_otherwise() {
     assert_eq!(said.load(Ordering::SeqCst), 1, "once by name");
     assert_eq!(warning.report().devices[0].refused_launches["_Z3addPf"], 3);
     let wide = Launch { block: [1024, 2, 1], ..launch };
-    assert_eq!(strict.launch(DEVICE, StreamRef::Legacy, &wide).unwrap_err().kind(), ErrorKind::InvalidValue);
+    assert_eq!(
+        strict.launch(DEVICE, StreamRef::Legacy, &wide).unwrap_err().kind(),
+        ErrorKind::InvalidConfiguration
+    );
+}
+
+/// Doubles a number, or faults where it is zero.
+struct Doubling(Arc<AtomicU32>);
+
+impl Polled for Doubling {
+    fn poll(&mut self) -> Poll {
+        let before = self.0.fetch_add(self.0.load(Ordering::SeqCst), Ordering::SeqCst);
+        match before {
+            0 => Poll::Faulted { error: Error::new(ErrorKind::IllegalAddress, "nothing can be doubled") },
+            _ => Poll::Done { took: VirtualSpan::from_micros(5) },
+        }
+    }
+
+    fn wait(&mut self, _at_most: Duration) {}
+
+    fn name(&self) -> &str {
+        "double"
+    }
 }
 
 struct Doubler(Arc<AtomicU32>);
@@ -149,10 +178,7 @@ impl Kernels for Doubler {
         match launch.name {
             "double" => {
                 let number = Arc::clone(&self.0);
-                let run = move || {
-                    number.fetch_add(number.load(Ordering::SeqCst), Ordering::SeqCst);
-                };
-                Prepared::Work(Arc::new(run), VirtualSpan::from_micros(5))
+                Prepared::Work(Arc::new(move || Box::new(Doubling(Arc::clone(&number)))))
             }
             "triple" => Prepared::Refused("only doubling is known".to_owned()),
             _ => Prepared::Unknown,
@@ -169,7 +195,14 @@ fn an_executor_runs_what_it_knows_in_the_streams_order() {
     let gate = Gate::default();
     world.enqueue_polled(DEVICE, stream.into(), PolledWork::once(gate.item(VirtualSpan::ZERO))).unwrap();
     let launch = |name| {
-        let launch = Launch { name, grid: [1; 3], block: [1; 3], shared_bytes: 0, arguments: 0 };
+        let launch = Launch {
+            name,
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            function: 0,
+            arguments: Arguments::Each(0),
+        };
         world.launch(DEVICE, stream.into(), &launch)
     };
     launch("double").unwrap();
@@ -181,6 +214,53 @@ fn an_executor_runs_what_it_knows_in_the_streams_order() {
     assert_eq!(number.load(Ordering::SeqCst), 4);
     assert_eq!(world.stream_time(DEVICE, stream.into()).unwrap().as_picos(), 10_000_000);
     assert_eq!(world.report().devices[0].launches, 2);
+}
+
+#[test]
+fn a_fault_of_a_kernel_is_the_devices_and_stays() {
+    let number = Arc::new(AtomicU32::new(0));
+    let options = Options { kernels: Some(Arc::new(Doubler(number))), ..Options::default() };
+    let world = world_of(&[("FAKEGPU_GPU_COUNT", "2")], options);
+    let (mine, other) = (stream(&world), stream(&world));
+    let launch = Launch {
+        name: "double",
+        function: 0,
+        grid: [1; 3],
+        block: [1; 3],
+        shared_bytes: 0,
+        arguments: Arguments::Each(0),
+    };
+    world.launch(DEVICE, mine.into(), &launch).unwrap();
+    let kind = |answer: fakegpu_cuda::Result<()>| answer.unwrap_err().kind();
+    assert_eq!(kind(world.synchronize_stream(DEVICE, mine.into())), ErrorKind::IllegalAddress);
+    assert_eq!(kind(world.synchronize_stream(DEVICE, other.into())), ErrorKind::IllegalAddress);
+    assert_eq!(kind(world.synchronize_device(DEVICE)), ErrorKind::IllegalAddress);
+    assert_eq!(kind(world.malloc(DEVICE, 16).map(drop)), ErrorKind::IllegalAddress);
+    world.synchronize_device(Ordinal(1)).unwrap();
+    world.malloc(Ordinal(1), 16).unwrap();
+}
+
+#[test]
+fn a_kernel_reaches_what_cuda_lets_it_reach() {
+    let world = world_of(&[("FAKEGPU_GPU_COUNT", "2"), ("FAKEGPU_GPU_PROFILE", "a100")], Options::default());
+    let (own, foreign) = (world.malloc(DEVICE, 1000).unwrap(), world.malloc(Ordinal(1), 64).unwrap());
+    assert_eq!(world.kernel_range(DEVICE, own + 999), Some(own..own + 1000));
+    assert_eq!(world.kernel_range(DEVICE, own + 1000), None);
+    let miss = world.kernel_miss(DEVICE, own + 1004).replace(&format!("{own:#x}"), "HERE");
+    assert_eq!(
+        miss,
+        "lies 4 bytes behind the end of the allocation of 1000 bytes at HERE (memory of device 0)"
+    );
+    assert_eq!(world.kernel_range(DEVICE, foreign), None);
+    assert!(world.kernel_miss(DEVICE, foreign).contains("cudaDeviceEnablePeerAccess"));
+    world.enable_peer(DEVICE, Ordinal(1)).unwrap();
+    assert!(world.kernel_range(DEVICE, foreign).is_some());
+    let host = world.host_alloc(DEVICE, 64, 0).unwrap();
+    assert!(world.kernel_range(Ordinal(1), host).is_some());
+    let (local, variable) = (0_u8, world.variable(DEVICE, false, 8).unwrap());
+    assert_eq!(world.kernel_range(DEVICE, (&raw const local).addr()), None);
+    world.write_variable(variable, &[1; 8]).unwrap();
+    assert_eq!(world.write_variable(variable, &[1; 9]).unwrap_err().kind(), ErrorKind::InvalidValue);
 }
 
 #[test]

@@ -72,7 +72,12 @@ fn it_exports_the_table_and_nothing_else() {
         .iter()
         .flat_map(|row| [Some(row.name), row.twin])
         .flatten()
-        .chain(["fakegpu_version", "fakegpu_mark_barrier", "fakegpu_use_host_memory", "fakegpu_modelled_time"])
+        .chain([
+            "fakegpu_version",
+            "fakegpu_mark_barrier",
+            "fakegpu_use_host_memory",
+            "fakegpu_modelled_time",
+        ])
         .map(str::to_owned)
         .collect();
     assert_eq!(exported, expected);
