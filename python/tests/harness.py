@@ -44,9 +44,12 @@ def package_folder() -> Path:
     return Path(os.environ.get("FAKEGPU_PYTHON", LAYOUT / "python"))
 
 
-def under_fakegpu(ranks: int, job: str, *arguments: str, timeout: float = 240, **env: str) -> Outcome:
-    """`fakegpu run`."""
-    program = [str(LAYOUT / "bin" / "fakegpu"), "run", "--ranks-per-node", str(ranks), "--"]
+def under_fakegpu(
+    ranks: int, job: str, *arguments: str, timeout: float = 240, processes: int | None = None, **env: str
+) -> Outcome:
+    """`fakegpu run`, with a process for each rank unless told."""
+    started = [] if processes is None else ["-n", str(processes)]
+    program = [str(LAYOUT / "bin" / "fakegpu"), "run", "--ranks-per-node", str(ranks), *started, "--"]
     return _run([*program, sys.executable, str(JOBS / job), *arguments], timeout, environment(**env))
 
 

@@ -32,6 +32,12 @@ class Cuda(unittest.TestCase):
         self.assertEqual(outcome.code, 0, outcome.output)
         self.assertGreater(len(outcome.lines("holds")), 15, outcome.output)
 
+    def test_two_gpus_of_one_process_do_not_hold_each_other_up(self) -> None:
+        outcome = harness.under_fakegpu(2, "one_process.py", processes=1)
+        self.assertEqual(outcome.lines("result"), ["result 1048576.0 1048576.0"], outcome.output)
+        # A call took a third of a second when each stream's thread slept while it kept the other from moving.
+        self.assertLess(float(outcome.lines("took")[0].split()[1]), 6, outcome.output)
+
     def test_ranks_that_disagree_read_why_in_their_tracebacks(self) -> None:
         for way, words in (("count", "count differs"), ("batch", "mismatch"), ("raises", "rank 1")):
             with self.subTest(way):

@@ -2,7 +2,7 @@
 //! becomes an event.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fakegpu_proto::{Action, Descriptor, Direction, Estimate, EventKind, StagingKind};
 use fakegpu_units::{
@@ -56,8 +56,10 @@ impl Coordinator {
         }
         let waits = slot.entries.iter().flatten().map(|entry| now.since(entry.at)).collect();
         let took = self.collective_event(now, id, seq, descriptor, waits);
-        for entry in slot.entries.iter().flatten() {
-            if let Some(batch) = self.batches.by_id.get_mut(&entry.batch) {
+        // Once a batch, also where it holds the calls of several ranks.
+        let batches: BTreeSet<BatchId> = slot.entries.iter().flatten().map(|entry| entry.batch).collect();
+        for id in batches {
+            if let Some(batch) = self.batches.by_id.get_mut(&id) {
                 batch.modelled += took;
             }
         }

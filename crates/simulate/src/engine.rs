@@ -22,6 +22,9 @@ use crate::submission::{Submission, involved};
 /// How long one wait keeps others from moving anything.
 const SLICE: Duration = Duration::from_millis(1);
 
+/// The same while others want to.
+const SHORT_SLICE: Duration = Duration::from_micros(50);
+
 /// How long a call that waits does so before it looks for bad news.
 const CALL_SLICE: Duration = Duration::from_millis(20);
 
@@ -37,6 +40,8 @@ pub(crate) struct Engine {
     inbox: Mutex<Inbox>,
     /// Told when submissions have ended.
     landed: Condvar,
+    /// Told of news, and when something has ended, together with the inbox.
+    stirred: Condvar,
 }
 
 #[derive(Debug)]
@@ -52,6 +57,10 @@ struct Inbox {
     /// The number of the next submission.
     next: u64,
     news: Vec<News>,
+    /// Counts what came and what ended.
+    stirs: u64,
+    /// How many threads wait for the holder of the flights.
+    waiting: u32,
 }
 
 /// What the holder of the flights has to hear.
@@ -84,6 +93,8 @@ struct Piece {
     told: Told,
     is_reached: bool,
     has_ended: bool,
+    /// The inbox's count before its last turn: what came since may have changed things.
+    seen: u64,
 }
 
 /// Runs submissions to their end: what a call made, together with what was put off for it. Each fails for itself; the
@@ -120,11 +131,24 @@ impl Engine {
             let number = inbox.next;
             inbox.next += 1;
             inbox.news.push(News::Posted(number, Box::new(submission), Arc::clone(&told)));
+            inbox.stirs += 1;
             number
         };
+        self.stirred.notify_all();
         let piece = |stream| -> (Stream, Box<dyn StreamWork>) {
             let (engine, told) = (Arc::clone(self), Arc::clone(&told));
-            (stream, Box::new(Piece { engine, number, stream, told, is_reached: false, has_ended: false }))
+            (
+                stream,
+                Box::new(Piece {
+                    engine,
+                    number,
+                    stream,
+                    told,
+                    is_reached: false,
+                    has_ended: false,
+                    seen: 0,
+                }),
+            )
         };
         streams.into_iter().map(piece).collect()
     }
@@ -153,7 +177,15 @@ impl Engine {
     }
 
     fn say(&self, news: News) {
-        self.inbox().news.push(news);
+        self.stir(|inbox| inbox.news.push(news));
+    }
+
+    fn stir(&self, change: impl FnOnce(&mut Inbox)) {
+        let mut inbox = self.inbox();
+        change(&mut inbox);
+        inbox.stirs += 1;
+        drop(inbox);
+        self.stirred.notify_all();
     }
 
     fn hear(&self, flights: &mut Flights) {
@@ -173,15 +205,38 @@ impl Engine {
         flights.move_all();
         if flights.submissions.len() != before {
             self.landed.notify_all();
+            self.stir(|_| {});
         }
         let submission = flights.submissions.get(&number)?;
         submission.is_finished_on(stream).then(|| submission.modelled())
     }
 
-    fn wait(&self, timeout: Duration) {
-        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Waits a bounded while for the peers, unless somebody else does or a stream of ours is what is missing: then for
+    /// whatever stirs here. Nobody queues for the flights: the one who waits for the peers would take them again first.
+    fn wait(&self, seen: u64, timeout: Duration) {
+        let timeout = timeout.min(SLICE);
+        let mut flights = match self.flights.try_lock() {
+            Ok(flights) => flights,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return self.wait_for_stir(seen, timeout),
+        };
         self.hear(&mut flights);
-        flights.wait(timeout.min(SLICE));
+        if flights.wait_for_streams() {
+            drop(flights);
+            return self.wait_for_stir(seen, timeout);
+        }
+        let is_wanted = self.inbox().waiting > 0;
+        flights.wait(if is_wanted { timeout.min(SHORT_SLICE) } else { timeout });
+    }
+
+    fn wait_for_stir(&self, seen: u64, timeout: Duration) {
+        let mut inbox = self.inbox();
+        if inbox.stirs != seen {
+            return;
+        }
+        inbox.waiting += 1;
+        let mut inbox = self.stirred.wait_timeout(inbox, timeout).unwrap_or_else(PoisonError::into_inner).0;
+        inbox.waiting -= 1;
     }
 }
 
@@ -240,6 +295,11 @@ impl Flights {
                 Err(failure) => self.fail(failure),
             }
         }
+    }
+
+    /// Whether everything that may run waits for a stream of this process to come to it.
+    fn wait_for_streams(&self) -> bool {
+        !self.submissions.is_empty() && self.submissions.values().all(Submission::waits_for_streams)
     }
 
     /// The coordinator bounds every wait: where it says nothing for longer, nobody will.
@@ -333,6 +393,7 @@ impl StreamWork for Piece {
             self.is_reached = true;
             self.engine.say(News::Reached(self.number, self.stream));
         }
+        self.seen = self.engine.inbox().stirs;
         let ended = self.engine.turn(self.number, self.stream);
         let turn = match self.told.get() {
             Some(Ended::Failed(fault)) => Turn::Failed(fault.detail.clone()),
@@ -345,7 +406,7 @@ impl StreamWork for Piece {
     }
 
     fn wait(&mut self, timeout: Duration) {
-        self.engine.wait(timeout);
+        self.engine.wait(self.seen, timeout);
     }
 }
 

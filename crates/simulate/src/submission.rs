@@ -145,6 +145,13 @@ impl Submission {
         self.entries.iter().filter_map(|entry| entry.prepared.stream).collect()
     }
 
+    /// Whether nothing of it can go on before a stream has come to it.
+    pub(crate) fn waits_for_streams(&self) -> bool {
+        let is_shut =
+            |entry: &&Entry| entry.prepared.stream.is_some_and(|stream| !self.reached.contains(&stream));
+        self.entries.iter().filter(|entry| entry.state != State::Ended).any(|entry| is_shut(&entry))
+    }
+
     /// A stream's earlier work has ended.
     pub(crate) fn reach(&mut self, stream: Stream) {
         self.reached.insert(stream);

@@ -1,10 +1,11 @@
 //! Communicators made from others, and ended.
 
+use fakegpu_coordinator::{CostModel, TransferWork, Work};
 use fakegpu_proto::{
-    Action, Code, EventKind, JoinComm, Origin, ShrinkComm, Split, StagingOutcome, ToCoordinator, ToRank,
-    UniqueId,
+    Action, Code, Estimate, EventKind, JoinComm, Origin, STREAM, ShrinkComm, Split, StagingOutcome,
+    ToCoordinator, ToRank, UniqueId,
 };
-use fakegpu_units::{CommId, DataType, GlobalRank, Rank};
+use fakegpu_units::{CommId, DataType, GlobalRank, Rank, VirtualSpan};
 
 use crate::world::{World, all_reduce};
 
@@ -451,4 +452,40 @@ fn who_destroys_is_told_once_of_a_rank_that_ended_without() {
     };
     let told: Vec<String> = world.replies().into_iter().filter_map(notice).collect();
     insta::assert_snapshot!(told.join("\n"), @"0: ncclCommDestroy of communicator 1: rank 1 ended without destroying it; NCCL may wait for all ranks here, so let each destroy it, or abort it where some cannot");
+}
+
+/// Whatever it is, it takes a microsecond.
+struct Microsecond;
+
+impl CostModel for Microsecond {
+    fn estimate(&self, _: &Work<'_>) -> Estimate {
+        Estimate { transfer: VirtualSpan::from_micros(1), ..Estimate::default() }
+    }
+
+    fn transfers(&self, works: &[TransferWork], _: u32) -> Vec<Estimate> {
+        let each = Estimate { transfer: VirtualSpan::from_micros(1), ..Estimate::default() };
+        vec![each; works.len()]
+    }
+}
+
+#[test]
+fn a_stream_is_told_an_operations_time_once_whoever_submits_its_ranks_together() {
+    let modelled = |groups: &[&[u32]]| -> Vec<VirtualSpan> {
+        let mut world = World::with_costs(2, Box::new(Microsecond));
+        world.join_devices("devices", &[(0, 0), (0, 1)]);
+        world.replies();
+        for ranks in groups {
+            let op = Action::Collective(all_reduce(1 << 20, DataType::Float32));
+            let ops = ranks.iter().map(|&rank| (CommId(1), Rank(rank), op.clone())).collect();
+            world.say(0, ToCoordinator::Submit { ops, thread: STREAM | 1 });
+        }
+        let told = |(_, reply)| match reply {
+            ToRank::Modelled(span) => Some(span),
+            _ => None,
+        };
+        world.replies().into_iter().filter_map(told).collect()
+    };
+    let apart = modelled(&[&[0], &[1]]);
+    assert_eq!(apart, [VirtualSpan::from_micros(1); 2]);
+    assert_eq!(modelled(&[&[0, 1]]), [VirtualSpan::from_micros(1)]);
 }

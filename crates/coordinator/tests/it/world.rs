@@ -1,6 +1,6 @@
 //! A coordinator whose ranks are spoken for one by one.
 
-use fakegpu_coordinator::{Coordinator, Free, Options, Outgoing, PeerId};
+use fakegpu_coordinator::{Coordinator, CostModel, Free, Options, Outgoing, PeerId};
 use fakegpu_proto::{
     Action, Descriptor, EventKind, Fault, Hello, JoinComm, Leave, StagingOutcome, ToCoordinator, ToRank,
     UniqueId,
@@ -17,8 +17,13 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(size: u32) -> Self {
+        Self::with_costs(size, Box::new(Free))
+    }
+
+    /// One where operations cost something.
+    pub(crate) fn with_costs(size: u32, costs: Box<dyn CostModel>) -> Self {
         let mut world = Self {
-            coordinator: Coordinator::new(Options::default(), Box::new(Free)),
+            coordinator: Coordinator::new(Options::default(), costs),
             now: HostTime::ZERO,
             requests: 0,
             size,
