@@ -237,8 +237,11 @@ impl World {
             return state.capture_graph(key, nodes);
         }
         self.engine.refuse_implicit(&mut state, key)?;
+        // What waits for others is made now, in the order of the program's calls, and by code that may look at streams.
+        drop(state);
         let has_host = calls_host(&nodes);
         let work = Work::Graph(Box::new(Run::new(nodes)), has_host);
+        let (state, key) = self.engine.open(device, stream)?;
         let last = last.filter(|record| record.is_pending() && record.stream != key);
         let record = self.engine.submit(state, key, work, last.into_iter().collect())?;
         if let Some(exec) = self.engine.state().execs.get_mut(exec.0) {
@@ -258,6 +261,8 @@ struct Run {
 
 enum NodeState {
     Waiting,
+    /// As waiting, with what it will run.
+    Made(Box<dyn Polled>),
     Running(VirtualTime, Box<dyn Polled>),
     /// Done at this time since the launch.
     Done(VirtualTime),
@@ -265,7 +270,12 @@ enum NodeState {
 
 impl Run {
     fn new(nodes: Arc<Vec<Node>>) -> Self {
-        let states = nodes.iter().map(|_| NodeState::Waiting).collect();
+        let state = |node: &Node| match &node.work {
+            NodeWork::Polled(make) => NodeState::Made(make()),
+            NodeWork::Graph(nodes) => NodeState::Made(Box::new(Self::new(Arc::clone(nodes)))),
+            _ => NodeState::Waiting,
+        };
+        let states = nodes.iter().map(state).collect();
         Self { nodes, states, turn: 0 }
     }
 
@@ -306,13 +316,14 @@ impl Polled for Run {
         let mut is_done = true;
         // Nodes come after those that they depend on, so one pass goes as far as can be gone.
         for (at, node) in nodes.iter().enumerate() {
-            if let Some(NodeState::Waiting) = self.states.get(at)
+            if let Some(NodeState::Waiting | NodeState::Made(_)) = self.states.get(at)
                 && let Some(start) = self.start_of(node)
+                && let Some(state) = self.states.get_mut(at)
             {
-                let begun = begin(&node.work, start);
-                if let Some(state) = self.states.get_mut(at) {
-                    *state = begun;
-                }
+                *state = match std::mem::replace(state, NodeState::Waiting) {
+                    NodeState::Made(item) => NodeState::Running(start, item),
+                    _ => begin(&node.work, start),
+                };
             }
             let Some(state) = self.states.get_mut(at) else { continue };
             if let NodeState::Running(start, item) = state {

@@ -9,7 +9,7 @@ use fakegpu_cuda_abi::client::loaded_streams;
 use fakegpu_cuda_abi::codes::cudaError_t;
 use fakegpu_cuda_abi::streams::{PointerLook, StreamLook, StreamName, StreamTable, StreamWork as Item, turn};
 use fakegpu_cuda_abi::types::cudaMemoryType;
-use fakegpu_simulate::{Fault, Stream, StreamWork, Streams, Turn};
+use fakegpu_simulate::{Fault, Remake, Stream, StreamWork, Streams, Turn};
 
 /// The runtime's table, once it is known to be there.
 static TABLE: OnceLock<&'static StreamTable> = OnceLock::new();
@@ -72,35 +72,21 @@ impl Streams for CudaStreams {
         code == cudaError_t::cudaSuccess && look.kind != cudaMemoryType::cudaMemoryTypeUnregistered
     }
 
-    fn check(&self, stream: Stream) -> Result<(), Fault> {
+    fn is_capturing(&self, stream: Stream) -> Result<bool, Fault> {
         let table = Self::table()?;
         let mut look = StreamLook::default();
         // SAFETY: `look` is writable; the handle is looked up, never followed.
         let code = unsafe { (table.look)(name(stream), &raw mut look) };
         Self::answer(table, code)?;
-        if look.is_capturing != 0 {
-            return Err(Fault::usage(
-                "NCCL calls cannot be captured into a CUDA graph here yet: call them outside the capture",
-            ));
-        }
-        Ok(())
+        Ok(look.is_capturing != 0)
     }
 
     fn enqueue(&self, stream: Stream, work: Box<dyn StreamWork>) -> Result<(), Fault> {
-        let table = Self::table()?;
-        // A thin pointer to the fat one.
-        let data = Box::into_raw(Box::new(work)).cast::<c_void>();
-        let item = Item {
-            data,
-            turn: take_turn,
-            wait,
-            drop: free,
-            again: None,
-            name: c"an NCCL operation".as_ptr(),
-        };
-        // SAFETY: the item's functions take its data, which is theirs from here on, also where it is refused.
-        let code = unsafe { (table.enqueue)(name(stream), item) };
-        Self::answer(table, code)
+        put(stream, Work::Now(work), None)
+    }
+
+    fn capture(&self, stream: Stream, work: Box<dyn Remake>) -> Result<(), Fault> {
+        put(stream, Work::Remade(work), Some(again))
     }
 
     fn forgive(&self, stream: Stream) {
@@ -119,19 +105,56 @@ impl Streams for CudaStreams {
     }
 }
 
-type Work = Box<dyn StreamWork>;
+/// What an item's data is.
+enum Work {
+    /// For one run.
+    Now(Box<dyn StreamWork>),
+    /// Made anew for each run, and never run itself.
+    Remade(Box<dyn Remake>),
+}
+
+/// Gives work to a stream.
+fn put(
+    stream: Stream,
+    work: Work,
+    again: Option<unsafe extern "C" fn(*mut c_void) -> *mut c_void>,
+) -> Result<(), Fault> {
+    let table = CudaStreams::table()?;
+    let data = Box::into_raw(Box::new(work)).cast::<c_void>();
+    let item = Item { data, turn: take_turn, wait, drop: free, again, name: c"an NCCL operation".as_ptr() };
+    // SAFETY: the item's functions take its data, which is theirs from here on, also where it is refused.
+    let code = unsafe { (table.enqueue)(name(stream), item) };
+    CudaStreams::answer(table, code)
+}
 
 /// # Safety
-/// `data` is of [`CudaStreams::enqueue`] and in no other use; `text` is writable for `text_size` bytes.
+/// `data` is of [`put`], and alive.
+unsafe extern "C" fn again(data: *mut c_void) -> *mut c_void {
+    // SAFETY: `data` is a work of `put`, by this function's contract; it is only looked at.
+    let work = unsafe { &*data.cast::<Work>() };
+    let Work::Remade(remake) = work else { return std::ptr::null_mut() };
+    match catch_unwind(AssertUnwindSafe(|| remake.again())) {
+        Ok(made) => Box::into_raw(Box::new(Work::Now(made))).cast::<c_void>(),
+        Err(_) => std::ptr::null_mut(),
+    }
+}
+
+/// # Safety
+/// `data` is of [`put`] or [`again`] and in no other use; `text` is writable for `text_size` bytes.
 unsafe extern "C" fn take_turn(
     data: *mut c_void,
     modelled_ps: *mut u64,
     text: *mut c_char,
     text_size: usize,
 ) -> c_int {
-    // SAFETY: `data` is a work of `enqueue`, by this function's contract.
+    // SAFETY: `data` is a work, by this function's contract.
     let work = unsafe { &mut *data.cast::<Work>() };
-    let told = catch_unwind(AssertUnwindSafe(|| work.turn()));
+    let told = catch_unwind(AssertUnwindSafe(|| match work {
+        Work::Now(work) => work.turn(),
+        Work::Remade(_) => {
+            Turn::Failed("it was captured, and is run by launches of its graph only".to_owned())
+        }
+    }));
     let sentence = match told {
         Ok(Turn::Pending) => return turn::PENDING,
         Ok(Turn::Ended(span)) => {
@@ -159,16 +182,20 @@ unsafe extern "C" fn take_turn(
 /// # Safety
 /// As [`take_turn`].
 unsafe extern "C" fn wait(data: *mut c_void, timeout_us: u64) {
-    // SAFETY: `data` is a work of `enqueue`, by this function's contract.
+    // SAFETY: `data` is a work, by this function's contract.
     let work = unsafe { &mut *data.cast::<Work>() };
     // A bug in it is told by the next turn.
-    drop(catch_unwind(AssertUnwindSafe(|| work.wait(Duration::from_micros(timeout_us)))));
+    drop(catch_unwind(AssertUnwindSafe(|| {
+        if let Work::Now(work) = work {
+            work.wait(Duration::from_micros(timeout_us));
+        }
+    })));
 }
 
 /// # Safety
 /// As [`take_turn`]; the data is of no use afterwards.
 unsafe extern "C" fn free(data: *mut c_void) {
-    // SAFETY: `data` was made by `Box::into_raw` in `enqueue`, and is dropped once.
+    // SAFETY: `data` was made by `Box::into_raw`, and is dropped once.
     let work = unsafe { Box::from_raw(data.cast::<Work>()) };
     drop(catch_unwind(AssertUnwindSafe(|| drop(work))));
 }
@@ -181,7 +208,7 @@ mod tests {
     fn without_the_runtime_there_are_no_streams() {
         look_for_runtime();
         assert!(!CudaStreams.is_there());
-        assert!(CudaStreams.check(Stream { handle: 0, device: 0 }).is_err());
+        assert!(CudaStreams.is_capturing(Stream { handle: 0, device: 0 }).is_err());
     }
 
     #[derive(Debug)]
@@ -200,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_work_is_asked_through_its_pointer_and_its_panic_stays_behind() {
-        let work: Work = Box::new(Twice(0));
+        let work = Work::Now(Box::new(Twice(0)));
         let data = Box::into_raw(Box::new(work)).cast::<c_void>();
         let mut text = [1 as c_char; 3];
         // SAFETY: the data is a work, and the text as long as is said; freed once, at the end.

@@ -124,7 +124,7 @@ impl Runtime {
             return Ok(Some(prepared));
         }
         let stream = Stream { handle, device: prepared.comm.cuda_device.unwrap_or(prepared.comm.device) };
-        self.streams.check(stream)?;
+        self.streams.is_capturing(stream)?;
         prepared.comm.state().streams.insert(stream);
         Ok(Some(Prepared { stream: Some(stream), ..prepared }))
     }

@@ -23,6 +23,7 @@
 
 mod calls;
 mod capability;
+mod capture;
 mod communicator;
 mod debug;
 mod drive;
@@ -56,5 +57,5 @@ pub use operation::ReadScalar;
 pub use parameters::ParameterId;
 pub use redop::RedOp;
 pub use runtime::Runtime;
-pub use streams::{NoStreams, Stream, StreamWork, Streams, Turn};
+pub use streams::{NoStreams, Remake, Stream, StreamWork, Streams, Turn};
 pub use window::{Awaiting, OneSided, Put};

@@ -125,6 +125,19 @@ impl Prepared {
         Self { comm, work, stream: None, need: Need::Nothing }
     }
 
+    /// The same operation once more; none where it cannot be done twice.
+    pub(crate) fn again(&self) -> Option<Self> {
+        let work = match &self.work {
+            Work::Collective { descriptor, factor, send, recv } => {
+                Work::Collective { descriptor: *descriptor, factor: factor.clone(), send: *send, recv: *recv }
+            }
+            Work::Send(transfer, buffer) => Work::Send(*transfer, *buffer),
+            Work::Recv(transfer, buffer) => Work::Recv(*transfer, *buffer),
+            Work::Put { .. } | Work::Signal { .. } | Work::Await(_) => return None,
+        };
+        Some(Self { stream: self.stream, ..Self::new(Arc::clone(&self.comm), work) })
+    }
+
     /// The transfers that it is made of, in the protocol's order; itself where it is not.
     pub(crate) fn into_transfers(self) -> Result<Vec<Self>, Fault> {
         let Work::Collective { descriptor, send, recv, .. } = &self.work else { return Ok(vec![self]) };

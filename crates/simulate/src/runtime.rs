@@ -11,6 +11,7 @@ use fakegpu_proto::{Fault, STREAM, ToCoordinator, ToRank};
 use fakegpu_rank::{GroupEnd, IdContent, SelfPairs};
 
 use crate::capability::Capabilities;
+use crate::capture::Recipe;
 use crate::communicator::{Communicator, Communicators};
 use crate::debug::{DebugLog, Subsystem};
 use crate::embedded::Way;
@@ -324,6 +325,13 @@ impl Runtime {
         for streams in &several {
             self.streams.join(streams)?;
         }
+        if self.is_captured(&operations)? {
+            self.write_down(operations)?;
+            for streams in &several {
+                self.streams.join(streams)?;
+            }
+            return Ok(Outcome::Done);
+        }
         for submission in submit(operations, lane.unwrap_or_default())? {
             // The thread goes on, and may call for whoever is waited for.
             submission.put_off();
@@ -335,6 +343,34 @@ impl Runtime {
             self.streams.join(streams)?;
         }
         Ok(Outcome::Done)
+    }
+
+    /// Whether the streams of these operations capture.
+    fn is_captured(&self, operations: &[Prepared]) -> Result<bool, Fault> {
+        let streams: BTreeSet<Stream> = operations.iter().filter_map(|prepared| prepared.stream).collect();
+        let mut capturing = 0;
+        for &stream in &streams {
+            capturing += usize::from(self.streams.is_capturing(stream)?);
+        }
+        match capturing {
+            0 => Ok(false),
+            all if all == streams.len() => Ok(true),
+            some => Err(Fault::usage(format!(
+                "{some} of the {} streams of this group capture into a CUDA graph, and the others do not: let them wait for an \
+                 event of the capture first, or call them in groups of their own",
+                streams.len()
+            ))),
+        }
+    }
+
+    /// Leaves operations to the graphs that their streams capture.
+    fn write_down(&self, operations: Vec<Prepared>) -> Result<(), Fault> {
+        for (_, operations) in by_session(operations)? {
+            for (stream, work) in Recipe::nodes(&self.engine, operations)? {
+                self.streams.capture(stream, work)?;
+            }
+        }
+        Ok(())
     }
 
     fn deferred(&self) -> MutexGuard<'_, Vec<Submission>> {

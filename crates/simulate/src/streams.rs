@@ -37,6 +37,12 @@ pub trait StreamWork: Send + Debug {
     fn wait(&mut self, timeout: Duration);
 }
 
+/// Work that is made anew for each run.
+pub trait Remake: Send + Sync + Debug {
+    /// The work of the next run; what was wrong in making it is told by its turn.
+    fn again(&self) -> Box<dyn StreamWork>;
+}
+
 /// The process's CUDA runtime.
 pub trait Streams: Send + Sync + Debug {
     /// Whether there is one: without it a call ends before it returns.
@@ -46,17 +52,23 @@ pub trait Streams: Send + Sync + Debug {
     /// not reach, end before they return, whatever their stream.
     fn knows(&self, address: usize) -> bool;
 
-    /// Whether the handle is a stream, and may be worked on now.
+    /// Whether the stream writes its work down into a graph instead of doing it.
     ///
     /// # Errors
-    /// In a sentence, where it is not.
-    fn check(&self, stream: Stream) -> Result<(), Fault>;
+    /// In a sentence, where the handle is no stream.
+    fn is_capturing(&self, stream: Stream) -> Result<bool, Fault>;
 
     /// Puts work on a stream, behind all that is there.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// As [`is_capturing`](Self::is_capturing).
     fn enqueue(&self, stream: Stream, work: Box<dyn StreamWork>) -> Result<(), Fault>;
+
+    /// Writes work down where a stream captures: each launch of the graph makes it anew.
+    ///
+    /// # Errors
+    /// As [`is_capturing`](Self::is_capturing), and where the capture is spoiled.
+    fn capture(&self, stream: Stream, work: Box<dyn Remake>) -> Result<(), Fault>;
 
     /// A failure that work left on a stream is over with: its communicator was aborted.
     fn forgive(&self, stream: Stream);
@@ -64,7 +76,7 @@ pub trait Streams: Send + Sync + Debug {
     /// Makes each of these streams wait for what the others hold now.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// As [`is_capturing`](Self::is_capturing).
     fn join(&self, streams: &[Stream]) -> Result<(), Fault>;
 }
 
@@ -81,12 +93,16 @@ impl Streams for NoStreams {
         false
     }
 
-    fn check(&self, _: Stream) -> Result<(), Fault> {
-        Ok(())
+    fn is_capturing(&self, _: Stream) -> Result<bool, Fault> {
+        Ok(false)
     }
 
     fn enqueue(&self, _: Stream, _: Box<dyn StreamWork>) -> Result<(), Fault> {
         Err(Fault::internal("work was put on a stream of no CUDA runtime"))
+    }
+
+    fn capture(&self, _: Stream, _: Box<dyn Remake>) -> Result<(), Fault> {
+        Err(Fault::internal("work was written down for a graph of no CUDA runtime"))
     }
 
     fn forgive(&self, _: Stream) {}

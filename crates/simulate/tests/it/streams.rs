@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fakegpu_simulate::{
-    Code, CommOptions, Fault, Handle, NeverSpawn, Outcome, Request, Runtime, Standing, Stream, StreamWork,
-    Streams, Turn,
+    Code, CommOptions, Fault, Handle, NeverSpawn, Outcome, Remake, Request, Runtime, Standing, Stream,
+    StreamWork, Streams, Turn,
 };
 use fakegpu_units::{Collective as Op, VirtualSpan};
 
@@ -16,7 +16,14 @@ type Queue = VecDeque<Box<dyn StreamWork>>;
 
 /// A queue for each stream, brought on by whoever drains it; and the time that the model gives each.
 #[derive(Clone, Debug, Default)]
-struct Queues(Arc<Mutex<BTreeMap<usize, Queue>>>, Arc<Mutex<BTreeMap<usize, VirtualSpan>>>);
+struct Queues(
+    Arc<Mutex<BTreeMap<usize, Queue>>>,
+    Arc<Mutex<BTreeMap<usize, VirtualSpan>>>,
+    Arc<Mutex<Vec<(Stream, Box<dyn Remake>)>>>,
+);
+
+/// Streams from here on capture.
+const CAPTURING: usize = 50;
 
 impl Queues {
     /// Turns every stream's first piece once; the failures seen. Whether anything is left.
@@ -53,6 +60,15 @@ impl Queues {
     }
 }
 
+impl Queues {
+    /// Launches what was captured.
+    fn launch(&self) {
+        for (stream, work) in self.2.lock().unwrap().iter() {
+            self.enqueue(*stream, work.again()).unwrap();
+        }
+    }
+}
+
 impl Streams for Queues {
     fn is_there(&self) -> bool {
         true
@@ -62,8 +78,15 @@ impl Streams for Queues {
         true
     }
 
-    fn check(&self, stream: Stream) -> Result<(), Fault> {
-        (stream.handle < 100).then_some(()).ok_or_else(|| Fault::argument("no stream"))
+    fn is_capturing(&self, stream: Stream) -> Result<bool, Fault> {
+        (stream.handle < 100)
+            .then_some(stream.handle >= CAPTURING)
+            .ok_or_else(|| Fault::argument("no stream"))
+    }
+
+    fn capture(&self, stream: Stream, work: Box<dyn Remake>) -> Result<(), Fault> {
+        self.2.lock().unwrap().push((stream, work));
+        Ok(())
     }
 
     fn enqueue(&self, stream: Stream, work: Box<dyn StreamWork>) -> Result<(), Fault> {
@@ -205,4 +228,71 @@ fn what_is_no_stream_is_refused_at_the_call() {
     let desk = Desk::new();
     let [mut first, _second] = two_ranks(&desk, &[]);
     assert_eq!(first.sum(0, 100).unwrap_err().code, Code::InvalidArgument);
+}
+
+#[test]
+fn a_captured_call_runs_with_every_launch_in_the_order_of_the_programs_calls() {
+    let desk = Desk::new();
+    let ranks = two_ranks(&desk, &[]);
+    let run = |mut rank: Rank| {
+        rank.sum(0, CAPTURING).unwrap();
+        assert_eq!(rank.queues.drain(), Vec::<String>::new());
+        let captured = rank.values[0];
+        rank.queues.launch();
+        rank.sum(0, 7).unwrap();
+        rank.queues.launch();
+        assert_eq!(rank.queues.drain(), Vec::<String>::new());
+        (captured, rank.values[0])
+    };
+    std::thread::scope(|scope| {
+        let [first, second] = ranks.map(|rank| scope.spawn(|| run(rank)));
+        // Nothing is done before a launch; then 1 + 2 is summed three times.
+        assert_eq!(first.join().unwrap(), (1.0, 12.0));
+        assert_eq!(second.join().unwrap(), (2.0, 12.0));
+    });
+}
+
+#[test]
+fn a_group_is_one_submission_of_each_launch_also_over_several_streams() {
+    let desk = Desk::new();
+    let ranks = two_ranks(&desk, &[]);
+    let run = |mut rank: Rank| {
+        rank.runtime.group_start();
+        rank.sum(0, CAPTURING).unwrap();
+        rank.sum(1, CAPTURING + 1).unwrap();
+        rank.runtime.group_end().unwrap();
+        for _ in 0..2 {
+            rank.queues.launch();
+        }
+        assert_eq!(rank.queues.drain(), Vec::<String>::new());
+        rank.values.clone()
+    };
+    std::thread::scope(|scope| {
+        for thread in ranks.map(|rank| scope.spawn(|| run(rank))) {
+            assert_eq!(thread.join().unwrap(), [6.0, 46.0]);
+        }
+    });
+}
+
+#[test]
+fn a_group_that_is_captured_in_part_is_refused() {
+    let desk = Desk::new();
+    let [mut first, _second] = two_ranks(&desk, &[]);
+    first.runtime.group_start();
+    first.sum(0, CAPTURING).unwrap();
+    first.sum(1, 7).unwrap();
+    let fault = first.runtime.group_end().unwrap_err();
+    assert!(fault.detail.contains("1 of the 2 streams of this group capture"), "{}", fault.detail);
+}
+
+#[test]
+fn the_launch_of_a_call_whose_communicator_has_ended_fails_in_words() {
+    let desk = Desk::new();
+    let [mut first, _second] = two_ranks(&desk, &[]);
+    first.sum(0, CAPTURING).unwrap();
+    first.runtime.abort(first.comms[0]).unwrap();
+    first.queues.launch();
+    let failures = first.queues.drain();
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    assert!(failures[0].contains("aborted"), "{failures:?}");
 }
