@@ -19,8 +19,10 @@ type Queue = VecDeque<Box<dyn StreamWork>>;
 struct Queues(
     Arc<Mutex<BTreeMap<usize, Queue>>>,
     Arc<Mutex<BTreeMap<usize, VirtualSpan>>>,
-    Arc<Mutex<Vec<(Stream, Box<dyn Remake>)>>>,
+    Arc<Mutex<Vec<Captured>>>,
 );
+
+type Captured = (Stream, Box<dyn Remake>);
 
 /// Streams from here on capture.
 const CAPTURING: usize = 50;
