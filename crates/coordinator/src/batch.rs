@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fakegpu_proto::event::FailureKind;
-use fakegpu_proto::{Action, Direction, EventKind, Fault, Release, ToRank, Transfer};
+use fakegpu_proto::{Action, Direction, EventKind, Fault, Release, STREAM, ToRank, Transfer};
 use fakegpu_units::{Collective, CommId, GlobalRank, HostTime, Rank, SessionId, VirtualSpan};
 
 use crate::batches::{Batch, BatchId, Booked, Key};
@@ -21,6 +21,7 @@ use crate::deadline::Due;
 use crate::pairs::{Ends, Half, Waiting};
 use crate::patience::GROUP_PATIENCE;
 use crate::sentence;
+use crate::whole::Whole;
 use crate::{Coordinator, PeerId};
 
 /// Places that the operations of one communicator may take: each takes one for every rank, filled or not.
@@ -89,6 +90,8 @@ impl Coordinator {
         let loose = ops
             .iter()
             .all(|(_, _, action)| matches!(action, Action::Transfer(Transfer { of, .. }) if part(*of)));
+        let modelled =
+            if thread & STREAM == 0 { VirtualSpan::ZERO } else { self.parts_span(&Whole::all_of(&ops)) };
         let id = self.batches.add(Batch {
             peer,
             request,
@@ -101,7 +104,7 @@ impl Coordinator {
             ops: Vec::with_capacity(ops.len()),
             loose,
             untold: Vec::new(),
-            modelled: VirtualSpan::ZERO,
+            modelled,
             parts: Vec::new(),
         });
         let mut misfits = Vec::new();

@@ -45,6 +45,7 @@ mod run;
 mod sentence;
 mod session;
 mod text;
+mod whole;
 mod world;
 
 pub use coordinator::{Coordinator, Errand, Outgoing, PeerId, Transmit};

@@ -202,6 +202,13 @@ impl Communicator {
         }
     }
 
+    /// Whether all its ranks are this process's. Processes of other hosts may have the same number; then waits take
+    /// their bound.
+    pub(crate) fn is_of_one_process(&self) -> bool {
+        let own = std::process::id();
+        self.joined.get().is_some_and(|joined| joined.members.iter().all(|member| member.pid == own))
+    }
+
     /// Whether an operation may be called on it now.
     pub(crate) fn check_usable(&self, call: &str) -> Result<(), Fault> {
         self.check_idle(call)?;

@@ -211,7 +211,7 @@ impl Engine {
         submission.is_finished_on(stream).then(|| submission.modelled())
     }
 
-    /// Waits a bounded while for the peers, unless somebody else does or a stream of ours is what is missing: then for
+    /// Waits a bounded while for the peers, unless somebody else does or only this process can bring things on: then for
     /// whatever stirs here. Nobody queues for the flights: the one who waits for the peers would take them again first.
     fn wait(&self, seen: u64, timeout: Duration) {
         let timeout = timeout.min(SLICE);
@@ -221,7 +221,7 @@ impl Engine {
             Err(TryLockError::WouldBlock) => return self.wait_for_stir(seen, timeout),
         };
         self.hear(&mut flights);
-        if flights.wait_for_streams() {
+        if flights.wait_for_us() {
             drop(flights);
             return self.wait_for_stir(seen, timeout);
         }
@@ -297,9 +297,9 @@ impl Flights {
         }
     }
 
-    /// Whether everything that may run waits for a stream of this process to come to it.
-    fn wait_for_streams(&self) -> bool {
-        !self.submissions.is_empty() && self.submissions.values().all(Submission::waits_for_streams)
+    /// Whether nobody but this process can bring anything on.
+    fn wait_for_us(&self) -> bool {
+        !self.submissions.is_empty() && self.submissions.values().all(Submission::waits_for_us)
     }
 
     /// The coordinator bounds every wait: where it says nothing for longer, nobody will.

@@ -145,8 +145,16 @@ impl Submission {
         self.entries.iter().filter_map(|entry| entry.prepared.stream).collect()
     }
 
+    /// Whether only this process can bring it on: the coordinator has said all, and what is missing is a stream that has
+    /// not come to it, or another rank of the process.
+    pub(crate) fn waits_for_us(&self) -> bool {
+        !self.open
+            && (self.waits_for_streams()
+                || self.operations().all(|prepared| prepared.comm.is_of_one_process()))
+    }
+
     /// Whether nothing of it can go on before a stream has come to it.
-    pub(crate) fn waits_for_streams(&self) -> bool {
+    fn waits_for_streams(&self) -> bool {
         let is_shut =
             |entry: &&Entry| entry.prepared.stream.is_some_and(|stream| !self.reached.contains(&stream));
         self.entries.iter().filter(|entry| entry.state != State::Ended).any(|entry| is_shut(&entry))
