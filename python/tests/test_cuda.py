@@ -1,5 +1,6 @@
 """Scripts for `nccl` and CUDA, as users write them, on a machine without a GPU."""
 
+import os
 import unittest
 
 from tests import harness
@@ -31,6 +32,11 @@ class Cuda(unittest.TestCase):
         outcome = harness.under_fakegpu(1, "one_device.py", FAKEGPU_GPU_PROFILE="a100")
         self.assertEqual(outcome.code, 0, outcome.output)
         self.assertGreater(len(outcome.lines("holds")), 15, outcome.output)
+
+    def test_random_schedules_over_streams_end_as_in_program_order(self) -> None:
+        outcome = harness.under_fakegpu(2, "schedules.py", "--count", os.environ.get("TEST_SCHEDULES", "200"))
+        self.assertEqual(outcome.code, 0, outcome.output)
+        self.assertEqual(len(outcome.lines("schedules")), 2, outcome.output)
 
     def test_two_gpus_of_one_process_do_not_hold_each_other_up(self) -> None:
         outcome = harness.under_fakegpu(2, "one_process.py", processes=1)
