@@ -1,4 +1,4 @@
-//! The workspace's one door: `cargo xtask build|demo|test|matrix|tidy|codegen`.
+//! The workspace's one door: `cargo xtask build|demo|test|matrix|wheel|tidy|codegen`.
 //!
 //! What a shell script would do stands here, so that it is typed, tested and the same on every machine. Nothing
 //! the product needs at run time may live in this crate.
@@ -18,6 +18,7 @@ mod shell;
 mod test;
 mod tidy;
 mod torch;
+mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
@@ -53,6 +54,8 @@ enum Task {
         #[arg(long)]
         list: bool,
     },
+    /// Build the Python wheel under target/wheel, and try it in a fresh virtual environment
+    Wheel,
     /// Check what a compiler does not: layers, docs, lints, words, acceptance rows
     Tidy,
     /// Write the generated files: nccl.h, the report's schema, the README's tables
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Task::Demo => demo::run(),
         Task::Test { only } => test::run(&only),
         Task::Matrix { filter, list } => matrix::run(filter.as_deref(), list),
+        Task::Wheel => wheel::run().map(|wheel| println!("built {}", wheel.display())),
         Task::Tidy => tidy::run(),
         Task::Codegen { check } => codegen::run(check),
     };
