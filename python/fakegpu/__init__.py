@@ -33,6 +33,7 @@ def autoload() -> None:
     try:
         _register()
         _install_operations()
+        _mend_pipelines()
         _registered = True
     except Exception as error:  # noqa: BLE001 - whatever is wrong, `import torch` must go on
         warnings.warn(f"fakegpu: the backend could not be registered with this torch: {error}", stacklevel=2)
@@ -48,6 +49,12 @@ def _install_operations() -> None:
         operations.install()
         barriers.install()
         compiling.install()
+
+
+def _mend_pipelines() -> None:
+    from fakegpu import pipelines
+
+    pipelines.install()
 
 
 def _register() -> None:

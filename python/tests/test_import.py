@@ -32,6 +32,16 @@ class Import(unittest.TestCase):
         )
         self.assertLess(float(done.stdout), 0.5, done.stderr)
 
+    def test_what_waits_for_pipelines_is_gone_once_they_are_imported(self) -> None:
+        done = run(
+            "import sys, torch\n"
+            "count = lambda: sum('fakegpu' in type(finder).__module__ for finder in sys.meta_path)\n"
+            "before = count()\n"
+            "import torch.distributed.pipelining as pipelining\n"
+            "print(before, count(), pipelining.PipelineStage.__name__)"
+        )
+        self.assertEqual((done.returncode, done.stdout), (0, "1 0 PipelineStage\n"), done.stderr)
+
     def test_a_missing_library_is_told_at_first_use_alone(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             package = Path(folder) / "python"
