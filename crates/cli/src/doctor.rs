@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,7 +13,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create
 use rustix::process::{Resource, getrlimit};
 
 use crate::run::coordinator::{Coordinator, Start};
-use crate::{check, find, run, say, speak};
+use crate::{check, find, run, say, setup, speak};
 
 /// How a thing stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,7 @@ pub(crate) fn doctor() -> Result<u8> {
         coordinator(),
         program("python", &["python3", "python"], "PyTorch programs need it; others do not"),
         torch(),
+        torch_functions(),
         driver(),
         environment(),
     ];
@@ -281,19 +282,40 @@ fn program(what: &'static str, names: &[&str], advice: &'static str) -> Row {
 /// Whether Python finds PyTorch; looked up, not imported, which takes seconds.
 fn torch() -> Row {
     const ADVICE: &str = "`fakegpu setup torch --venv DIR` installs it";
+    match torch_package() {
+        Ok(package) => {
+            let version = fs::read_to_string(package.join("version.py")).unwrap_or_default();
+            torch_of(&version, &package)
+        }
+        Err(why) => Row::warn("torch", why, ADVICE),
+    }
+}
+
+/// Where torch is, or why there is none.
+fn torch_package() -> std::result::Result<PathBuf, &'static str> {
     const SCRIPT: &str = "import importlib.util as u; s = u.find_spec('torch'); print(s.origin if s else '')";
-    let Some(python) = ["python3", "python"].iter().find_map(|name| find::on_path(OsStr::new(name))) else {
-        return Row::warn("torch", "no python", ADVICE);
-    };
-    let output = std::process::Command::new(python).args(["-c", SCRIPT]).output();
+    let python = ["python3", "python"].iter().find_map(|name| find::on_path(OsStr::new(name)));
+    let output = std::process::Command::new(python.ok_or("no python")?).args(["-c", SCRIPT]).output();
     let origin = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    let Some(package) =
-        origin.ok().as_deref().and_then(|origin| Path::new(origin).parent()).map(Path::to_path_buf)
-    else {
-        return Row::warn("torch", "not installed", ADVICE);
-    };
-    let version = fs::read_to_string(package.join("version.py")).unwrap_or_default();
-    torch_of(&version, &package)
+    let origin = origin.map_err(|_| "not installed")?;
+    Path::new(&origin).parent().map(Path::to_path_buf).ok_or("not installed")
+}
+
+/// Whether our libraries have what torch's ask for.
+fn torch_functions() -> Row {
+    const NAME: &str = "torch's CUDA";
+    let Ok(package) = torch_package() else { return Row::ok(NAME, "no torch to look at") };
+    match setup::missing(&package) {
+        Ok(missing) if missing.is_empty() => Row::ok(NAME, "every function that it links is here"),
+        Ok(missing) => {
+            let some = missing.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let seen = format!("{} functions are not here: {some}", missing.len());
+            Row::warn(NAME, seen, "use a torch for CUDA 12 or 13 that was tested (README)")
+        }
+        Err(error) => {
+            Row::warn(NAME, format!("{error:#}"), "set FAKEGPU_LIB_DIR to the folder of our libraries")
+        }
+    }
 }
 
 /// What torch's own version file says.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use fakegpu_stubs::{Imports, Kind, Stub, Symbol};
+use fakegpu_stubs::{Import, Imports, Kind, Stub, Symbol};
 
 use crate::arguments::SetupArguments;
 use crate::{find, say};
@@ -123,6 +123,33 @@ pub(crate) fn imports(torch: &Path) -> Result<Imports> {
     Ok(imports)
 }
 
+/// The functions of CUDA and NCCL that torch's libraries need and ours do not have.
+pub(crate) fn missing(torch: &Path) -> Result<Vec<String>> {
+    let imports = imports(torch)?;
+    let library = find::library()?;
+    let mut ours = Imports::default();
+    for path in find::companions(&library).iter().chain([&library]) {
+        let bytes = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        ours.add(&bytes).with_context(|| format!("the library {}", path.display()))?;
+    }
+    Ok(absent(&imports, &ours))
+}
+
+/// Functions that ours are to define: the runtime's by their version's library, the driver's and NCCL's by their names.
+fn absent(imports: &Imports, ours: &Imports) -> Vec<String> {
+    let is_of_driver = |name: &str| {
+        let rest = name.strip_prefix("cu").and_then(|rest| rest.chars().next());
+        rest.is_some_and(|first| first.is_ascii_uppercase())
+            && !PREFIXES.iter().any(|(prefix, _)| name.starts_with(prefix))
+    };
+    let is_wanted = |import: &&Import| match &import.version {
+        Some((_, library)) => library.starts_with("libcudart."),
+        None => import.name.starts_with("nccl") || is_of_driver(&import.name),
+    };
+    let wanted = imports.symbols.iter().filter(is_wanted).map(|import| &import.name);
+    wanted.filter(|name| !ours.defined.contains(*name) && !imports.defined.contains(*name)).cloned().collect()
+}
+
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("the folder {}", folder.display()))?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -229,6 +256,29 @@ fn build_native(python: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_our_libraries_are_to_have_is_missed() {
+        let import = |name: &str, library: Option<&str>| Import {
+            name: name.to_owned(),
+            version: library.map(|library| ("v".to_owned(), library.to_owned())),
+        };
+        let symbols = [
+            import("cudaNew", Some("libcudart.so.13")),
+            import("cudaMalloc", Some("libcudart.so.13")),
+            import("cublasSgemm_v2", Some("libcublas.so.13")),
+            import("cuNew", None),
+            import("cuFileRead", None),
+            import("cudnnNew", None),
+            import("ncclNew", None),
+            import("ncclOfItsOwn", None),
+        ];
+        let defined = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let torch =
+            Imports { symbols: symbols.into(), defined: defined(&["ncclOfItsOwn"]), ..Imports::default() };
+        let ours = Imports { defined: defined(&["cudaMalloc"]), ..Imports::default() };
+        assert_eq!(absent(&torch, &ours), ["cuNew", "cudaNew", "ncclNew"]);
+    }
 
     #[test]
     fn functions_that_give_texts_never_give_numbers() {
